@@ -1,0 +1,49 @@
+# Every target does its own complete set-up in .venv and says what it does. `make help` lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+# Named after the place, as an editable install points there: a moved repository is installed anew.
+STAMP := $(VENV)/.installed-$(shell echo "$(CURDIR)" | cksum | cut -d' ' -f1)
+ARGS ?=
+# Two test processes, each with its own servers; whole files stay together, as a stack is a heavy thing.
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check bench lock setup browser
+
+help:  ## show this
+	@echo "steerweb: watch, steer and stop agent sessions from every device"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
+
+up: setup  ## start everything on this machine and print the link (ARGS="--port 8123 --data DIR --lan")
+	@exec $(PY) -m steerweb up $(ARGS)
+
+test: setup browser  ## run all tests (ARGS="tests/log -k chain"; JOBS=1 for one process)
+	@echo "==> Running the tests"
+	@exec $(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+check: setup  ## lint, formatting, types, import contracts, migrations
+	@echo "==> ruff: lint"; $(PY) -m ruff check .
+	@echo "==> ruff: formatting"; $(PY) -m ruff format --check .
+	@echo "==> mypy --strict"; $(PY) -m mypy
+	@echo "==> import contracts"; $(BIN)/lint-imports
+	@echo "==> migrations are complete"; $(PY) -W ignore::RuntimeWarning -m steerweb makemigrations --check --dry-run
+
+bench: setup  ## measure stops, appends and fan-out (ARGS="--json")
+	@exec $(PY) -m steerweb bench $(ARGS)
+
+lock: setup  ## write requirements.lock anew from pyproject.toml
+	@echo "==> Resolving the newest versions that fit"
+	@$(BIN)/pip-compile --quiet --upgrade --extra dev --output-file requirements.lock --strip-extras --annotation-style line \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options pyproject.toml
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@sh .ci/install $(VENV)
+	@touch $@
+
+browser: setup
+	@$(PY) -m tests.support.chromium

@@ -1,0 +1,42 @@
+"""The log itself: pages of events, and forgetting the texts of one."""
+
+from typing import Any
+
+import orjson
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router
+
+from sessions_app import control
+from sessions_app.api import replies, requests
+from sessions_app.api.answers import answer, page_of_bytes
+from sessions_app.api.fields import Id, Seq
+from sessions_app.api.queries import EventsQuery, only
+from sessions_app.api.reading import audience_of
+from sessions_app.api.signed_in import command_id, who
+from sessions_app.log import read
+
+router = Router(tags=["events"])
+
+
+@router.get("/sessions/{session}/events", response={200: replies.EventPage})
+def events(request: HttpRequest, session: Id, query: Query[EventsQuery]) -> HttpResponse:
+    """A page of the log, byte for byte what the socket sends.
+
+    What a role may not see has empty data, so no seq is missing (L4). Events of the session itself pass any `loop`.
+    """
+    only(request, EventsQuery)
+    audience = audience_of(who(request), session)
+    types = [name for part in query.types for name in part.split(",") if name]
+    items = read.events(session, query.after or 0, query.before, query.limit, types, query.loop, query.order, audience)
+    return page_of_bytes(items, _following(items, query.limit))
+
+
+def _following(items: list[bytes], limit: int) -> Any:
+    """Where the next page starts: the last event's seq when the page is full, null when there is no more."""
+    return orjson.loads(items[-1])["seq"] if len(items) == limit else None
+
+
+@router.post("/sessions/{session}/events/{seq}/erase", response={200: replies.Reply})
+def erase(request: HttpRequest, session: Id, seq: Seq, body: requests.GivenReason) -> HttpResponse:
+    """Forget the texts of one event: they read `{"erased": true}` from now on, and the chain still verifies (A3)."""
+    return answer(control.erase(who(request), session, command_id(request), seq=seq, reason=body.reason))

@@ -1,0 +1,156 @@
+"""What answers look like, for the OpenAPI document; a test compares them with real answers. Fields may be added."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Reply(BaseModel):
+    """An answer, described."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Problem(Reply):
+    """`application/problem+json`: match by `code`, never by `detail`. `retry_after` is in seconds."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    retry_after: float | None = None
+
+
+class Created(Reply):
+    id: str
+
+
+class SessionItem(Reply):
+    id: str
+    title: str
+    state: str
+
+
+class SessionList(Reply):
+    items: list[SessionItem]
+    next: str | None
+
+
+class SessionReply(SessionItem):
+    head: int
+    members: list[dict[str, Any]]
+
+
+class Snapshot(Reply):
+    """The state after event `seq`: subscribe after it. `texts` holds what waits, by the id of its input or steer."""
+
+    seq: int
+    state: dict[str, Any]
+
+
+class InputReceipt(Reply):
+    input: str
+    position: int
+    seq: int
+
+
+class Retracted(Reply):
+    retracted: bool
+
+
+class Lands(Reply):
+    when: Literal["safe_point", "next_turn"]
+    after: str | None = None
+    running_ms: int | None = None
+
+
+class SteerReceipt(Reply):
+    steer: str
+    lands: Lands
+    seq: int
+
+
+class Stopped(Reply):
+    """The outcome. `stopped` is true if and only if this request ended a running turn (E3)."""
+
+    stopped: bool
+    joined: bool
+    turns: list[str]
+    note: str | None
+    input: str | None = None
+
+
+class StopAccepted(Reply):
+    """The receipt of a stop that waits for nothing."""
+
+    accepted: bool
+    joined: bool
+    turns: list[str]
+    note: str | None
+    input: str | None = None
+
+
+class StoppedSession(Reply):
+    id: str
+    stopped: bool
+    turns: list[str]
+
+
+class StoppedSessions(Reply):
+    sessions: list[StoppedSession]
+
+
+class EventPage(Reply):
+    """`next` is the `after` (or, newest first, the `before`) of the following page."""
+
+    items: list[dict[str, Any]]
+    next: int | None
+
+
+class InterruptionItem(Reply):
+    id: str
+    request: str | None
+    session: str
+    turn: str
+    loop: str
+    at: str
+    actor: dict[str, Any]
+    cause: str
+    reason: str | None
+    phase: str
+    acknowledged_ms: int | None
+    settled_ms: int
+    steps_kept: int
+    ended_by: str
+
+
+class InterruptionList(Reply):
+    items: list[InterruptionItem]
+    next: str | None
+
+
+class MemberItem(Reply):
+    person: str
+    name: str
+    role: str
+
+
+class MemberList(Reply):
+    items: list[MemberItem]
+    next: str | None
+
+
+class ProviderItem(Reply):
+    name: str
+    title: str
+    ready: bool
+    example: str
+
+
+class Me(Reply):
+    id: str | None
+    name: str
+    kind: str
+    is_admin: bool
+    providers: list[ProviderItem]

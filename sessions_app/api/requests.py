@@ -1,0 +1,126 @@
+"""What commands look like in a request body. Only shapes: who may do what, and sizes of texts, are not decided here."""
+
+from typing import Any, Final, Literal
+
+from pydantic import Field, model_validator
+
+from sessions_app.api.fields import Id, Shape
+
+MAX_WAIT_S: Final = 300.0
+"""The longest a stop waits for its outcome. It goes on whatever the caller waited (E4)."""
+
+Queue = Literal["run", "hold", "clear"]
+
+
+class NewSession(Shape):
+    """A new session. `model` is `provider:model` as pydantic-ai has them; `demo:` is the demonstration."""
+
+    title: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    instructions: str | None = None
+    workspace: str | None = None
+    mode: Literal["plan", "ask", "auto"] | None = None
+
+
+class SessionChange(Shape):
+    """What changes of a session; what is absent stays as it is."""
+
+    title: str | None = None
+    settings: dict[str, Any] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+
+
+class NewInput(Shape):
+    """An input for a turn. `fold`: it joins the running turn at its next safe point (B3)."""
+
+    text: str
+    loop: Id | None = None
+    delivery: Literal["queue", "fold"] = "queue"
+
+
+class InputChange(Shape):
+    """A waiting input's new text or place, or its promotion to a steer (B4)."""
+
+    text: str | None = None
+    position: int | None = Field(default=None, ge=0)
+    promote: Literal["normal", "urgent"] | None = None
+
+
+class NewSteer(Shape):
+    """A steer; with `turn`, only for that turn (D10)."""
+
+    text: str
+    urgent: bool = False
+    loop: Id | None = None
+    turn: Id | None = None
+
+
+class SteerChange(Shape):
+    """A pending steer's new text, or its change into an input (D8)."""
+
+    text: str | None = None
+    as_input: bool = False
+
+
+class Release(Shape):
+    """What is released of what was set aside (default: all of it), and where to."""
+
+    inputs: list[Id] | None = None
+    steers: list[Id] | None = None
+    to: Literal["run", "authors"] = "run"
+
+
+class Then(Shape):
+    """What runs first after a stop (E12): a new text, or a waiting input."""
+
+    text: str | None = None
+    input: Id | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Then":
+        if (self.text is None) == (self.input is None):
+            raise ValueError("Give either `text` or `input`.")
+        return self
+
+    def chosen(self) -> dict[str, str]:
+        """The field that was given."""
+        return {"text": self.text} if self.text is not None else {"input": str(self.input)}
+
+
+class Interrupt(Shape):
+    """A stop; `wait` in seconds. `keep_background` has nothing to keep yet: no tool declares background processes."""
+
+    loop: Id | None = None
+    turn: Id | None = None
+    reason: str | None = None
+    queue: Queue | None = None
+    then: Then | None = None
+    keep_background: bool = False
+    wait: float = Field(default=10.0, ge=0, le=MAX_WAIT_S)
+
+
+class InterruptMany(Shape):
+    """A stop of every session the caller created (`mine`), or of every one the caller may stop (`all`)."""
+
+    scope: Literal["mine", "all"] = "mine"
+    reason: str | None = None
+    queue: Queue | None = None
+
+
+class GivenReason(Shape):
+    """A reason, in words."""
+
+    reason: str
+
+
+class NewMember(Shape):
+    """Who (a name or an id) becomes what."""
+
+    person: str
+    role: str
+
+
+class Nothing(Shape):
+    """No fields."""

@@ -1,0 +1,239 @@
+"""A session's frames as readable text: what streams is written as it comes, and each text only once."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from sessions_app.cli.terminal import clean, one_line
+from sessions_app.cli.words import plural, seconds
+
+Write = Callable[[str], None]
+Frame = Mapping[str, Any]
+Key = tuple[str, int, str, str]
+"""One stream: turn, step, kind and, for a tool's output, call."""
+
+_PLAIN: Final = ""
+_DIM: Final = "2"
+_RED: Final = "31"
+_BOLD: Final = "1"
+_GONE: Final = {
+    "client_retracted": "taken back",
+    "promoted": "sent at the next step instead",
+    "cleared": "given back by a stop",
+    "turn_interrupted": "dropped with the stopped turn",
+    "turn_failed": "dropped with the failed turn",
+}
+
+
+def words_of(value: Any) -> str:
+    """The words of a text field: a text, a text that was erased, or one kept elsewhere because of its size."""
+    if isinstance(value, Mapping):
+        if value.get("erased"):
+            return "[erased]"
+        if "ref" in value:
+            return f"[{value.get('size', 0):,} bytes, not fetched]"
+    return "" if value is None else str(value)
+
+
+class Printer:
+    """Writes frames to a terminal. Streams are counted in code points (L2), so an event adds only what is missing."""
+
+    def __init__(self, write: Write, *, colour: bool) -> None:
+        self._write = write
+        self._colour = colour
+        self._at_start = True
+        self._streaming: Key | None = None
+        self._shown: dict[Key, tuple[int, int]] = {}
+        self._live: list[Frame] = []
+
+    def frame(self, frame: Frame) -> None:
+        """Write one frame. Frames and events of types unknown here are not an error: more may be added."""
+        rule = _FRAMES.get(frame.get("t", ""))
+        if rule is not None:
+            rule(self, frame)
+
+    def note(self, text: str) -> None:
+        """A line of our own, dimmed."""
+        self._line(text, _DIM)
+
+    # Frames
+
+    def _hello(self, frame: Frame) -> None:
+        session = frame["session"]
+        self._line(one_line(session.get("title") or session.get("id", ""), 100), _BOLD)
+        self._live = list(frame.get("live", {}).get("steps", ()))
+
+    def _caught_up(self, frame: Frame) -> None:
+        # The running step's text belongs below the history, which came after `hello`.
+        for step in self._live:
+            self._delta(step)
+        self._live = []
+
+    def _delta(self, frame: Frame) -> None:
+        key: Key = (frame["turn"], frame["step"], frame["kind"], frame.get("call") or "")
+        attempt, shown = self._shown.get(key, (frame["attempt"], 0))
+        if frame["attempt"] < attempt:
+            return
+        if frame["attempt"] > attempt:
+            attempt, shown = frame["attempt"], 0
+            self.note("(asked again)")
+        fresh = frame["text"][max(0, shown - frame["offset"]) :]
+        if frame["offset"] > shown:
+            self._stream(key, " … ")
+        self._shown[key] = (attempt, max(shown, frame["offset"] + len(frame["text"])))
+        self._stream(key, fresh)
+
+    def _stopping(self, frame: Frame) -> None:
+        if frame.get("acknowledged_ms") is not None:
+            self.note(f"… the worker got it after {seconds(frame['acknowledged_ms'])}")
+
+    def _retrying(self, frame: Frame) -> None:
+        self.note(f"… the model did not answer ({frame.get('status') or 'no connection'}); asking again")
+
+    def _event(self, frame: Frame) -> None:
+        rule = _EVENTS.get(frame["type"])
+        if rule is not None:
+            rule(self, frame, frame["data"])
+
+    # Events
+
+    def _input_queued(self, frame: Frame, data: Frame) -> None:
+        self._said(frame, "", words_of(data.get("text")))
+
+    def _steer_queued(self, frame: Frame, data: Frame) -> None:
+        self._said(frame, ", urgent" if data.get("urgent") else ", at the next step", words_of(data.get("text")))
+
+    def _steer_delivered(self, frame: Frame, data: Frame) -> None:
+        self.note("· the message has reached the agent")
+
+    def _steer_withdrawn(self, frame: Frame, data: Frame) -> None:
+        self.note(f"· taken back: {one_line(words_of(data.get('text')))}")
+
+    def _input_cancelled(self, frame: Frame, data: Frame) -> None:
+        why = _GONE.get(str(data.get("reason")), "given back")
+        self.note(f"· {why}: {one_line(words_of(data.get('text')))}")
+
+    def _input_held(self, frame: Frame, data: Frame) -> None:
+        self.note(f"· {plural(len(data['inputs']) + len(data['steers']), 'message')} paused")
+
+    def _turn_started(self, frame: Frame, data: Frame) -> None:
+        self._line(f"── turn {data.get('index')}", _DIM)
+
+    def _step(self, frame: Frame, data: Frame) -> None:
+        self._finish(frame, "text", words_of(data.get("text")))
+
+    def _output_superseded(self, frame: Frame, data: Frame) -> None:
+        self._finish(frame, "text", words_of(data.get("text")))
+        self.note("· that reply was replaced by a message")
+
+    def _tool_started(self, frame: Frame, data: Frame) -> None:
+        arguments = data.get("arguments")
+        command = arguments.get("command") if isinstance(arguments, Mapping) else None
+        if data.get("tool") == "shell" and command:
+            self._line(f"$ {clean(command)}", _BOLD)
+        else:
+            self._line(f"{one_line(data.get('tool'))} {one_line(words_of(arguments), 100)}", _BOLD)
+
+    def _tool_settled(self, frame: Frame, data: Frame) -> None:
+        self._finish(frame, "tool", words_of(data.get("output")), str(data.get("call") or ""))
+        outcome = str(data.get("outcome")).replace("_", " ")
+        exit_code = "" if data.get("exit") is None else f", exit {data['exit']}"
+        style = _DIM if outcome == "ok" else _RED
+        self._line(f"[{outcome}{exit_code}, {seconds(data.get('duration_ms') or 0)}]", style)
+
+    def _interrupt_requested(self, frame: Frame, data: Frame) -> None:
+        reason = words_of(data.get("reason"))
+        self._line(f"■ stop asked by {_who(frame)}{f': {one_line(reason, 200)}' if reason else ''}", _RED)
+
+    def _turn_interrupted(self, frame: Frame, data: Frame) -> None:
+        asked = data["cause"] in ("person", "token", "admin")
+        by = f"by {_who(frame)}" if asked else f"({data['cause']})".replace("_", " ")
+        processes = data.get("processes") or {}
+        parts = [f"■ stopped {by}, everything ended {seconds(data.get('settled_ms') or 0)} later"]
+        if processes.get("surviving") or processes.get("unknown"):
+            parts = [f"■ stopped {by}, but something may still run"]
+        parts.append(f"{plural(data.get('steps_kept') or 0, 'step')} kept")
+        if processes.get("ended"):
+            count = len(processes["ended"])
+            parts.append(f"{count} {'process' if count == 1 else 'processes'} ended")
+        self._line("; ".join(parts), _RED)
+
+    def _turn_done(self, frame: Frame, data: Frame) -> None:
+        self.note(f"── done: {plural(data.get('steps') or 0, 'step')}, {seconds(data.get('duration_ms') or 0)}")
+
+    def _turn_failed(self, frame: Frame, data: Frame) -> None:
+        error = data.get("error") or {}
+        self._line(f"── failed: {one_line(words_of(error.get('detail')) or error.get('code'), 300)}", _RED)
+
+    def _session_closed(self, frame: Frame, data: Frame) -> None:
+        self.note("── the session is closed")
+
+    # Writing
+
+    def _said(self, frame: Frame, how: str, text: str) -> None:
+        name = one_line(frame["actor"]["name"], 40)
+        self._line(f"{name}{how}: ", _BOLD, end="")
+        self._put(clean(text) + "\n", _PLAIN)
+
+    def _finish(self, frame: Frame, kind: str, text: str, call: str = "") -> None:
+        """Write what of a finished text has not been streamed, and forget the stream."""
+        key: Key = (frame["turn"], frame["step"], kind, call)
+        _, shown = self._shown.pop(key, (0, 0))
+        if text[shown:]:
+            self._stream(key, text[shown:])
+        self._end_stream()
+
+    def _stream(self, key: Key, text: str) -> None:
+        if self._streaming != key:
+            self._end_stream()
+            self._streaming = key
+        self._put(clean(text), _PLAIN if key[2] == "text" else _DIM)
+
+    def _end_stream(self) -> None:
+        self._streaming = None
+        if not self._at_start:
+            self._put("\n", _PLAIN)
+
+    def _line(self, text: str, style: str, end: str = "\n") -> None:
+        self._end_stream()
+        self._put(text + end, style)
+
+    def _put(self, text: str, style: str) -> None:
+        if not text:
+            return
+        self._at_start = text.endswith("\n")
+        self._write(f"\x1b[{style}m{text}\x1b[0m" if style and self._colour else text)
+
+
+def _who(frame: Frame) -> str:
+    actor = frame["actor"]
+    device = actor.get("device")
+    return one_line(f"{actor['name']} ({device['kind']})" if device else actor["name"], 60)
+
+
+_FRAMES: Final[Mapping[str, Callable[[Printer, Frame], None]]] = {
+    "hello": Printer._hello,
+    "caught_up": Printer._caught_up,
+    "delta": Printer._delta,
+    "stopping": Printer._stopping,
+    "retrying": Printer._retrying,
+    "event": Printer._event,
+}
+_EVENTS: Final[Mapping[str, Callable[[Printer, Frame, Frame], None]]] = {
+    "InputQueued": Printer._input_queued,
+    "SteerQueued": Printer._steer_queued,
+    "SteerDelivered": Printer._steer_delivered,
+    "SteerWithdrawn": Printer._steer_withdrawn,
+    "InputCancelled": Printer._input_cancelled,
+    "InputHeld": Printer._input_held,
+    "TurnStarted": Printer._turn_started,
+    "StepPlanned": Printer._step,
+    "StepDone": Printer._step,
+    "OutputSuperseded": Printer._output_superseded,
+    "ToolStarted": Printer._tool_started,
+    "ToolSettled": Printer._tool_settled,
+    "InterruptRequested": Printer._interrupt_requested,
+    "TurnInterrupted": Printer._turn_interrupted,
+    "TurnDone": Printer._turn_done,
+    "TurnFailed": Printer._turn_failed,
+    "SessionClosed": Printer._session_closed,
+}

@@ -1,0 +1,34 @@
+"""The verbs: permission, then lock, decide, append. Every door calls these and nothing below them."""
+
+from sessions_app.control.creating import create_session
+from sessions_app.control.keeping import change_session, erase, set_member
+from sessions_app.control.stopping import close, give_reason, interrupt
+from sessions_app.control.verbs import (
+    edit_input,
+    edit_steer,
+    release,
+    retract_input,
+    steer,
+    submit,
+    withdraw_steer,
+)
+from sessions_app.control.waiting import stop_outcome, wait_stopped
+
+__all__ = [
+    "change_session",
+    "close",
+    "create_session",
+    "edit_input",
+    "edit_steer",
+    "erase",
+    "give_reason",
+    "interrupt",
+    "release",
+    "retract_input",
+    "set_member",
+    "steer",
+    "stop_outcome",
+    "submit",
+    "wait_stopped",
+    "withdraw_steer",
+]

@@ -1,0 +1,81 @@
+"""A person's command: the permission is looked up in its own transaction, and a refusal leaves an audit row (A9)."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from psycopg import Cursor
+
+from sessions_app.control.transact import Order, Outcome, audit, execute
+from sessions_app.engine import commands
+from sessions_app.engine.actors import Actor
+from sessions_app.engine.errors import NO_SESSION, Refused
+from sessions_app.log import db
+from sessions_app.log.append import Appended, Locked
+from sessions_app.log.db import Purpose, Row
+from sessions_app.people.principals import Principal, for_admin
+from sessions_app.people.roles import require
+
+Extra = Callable[[Cursor[Row], Locked, Appended], None]
+_UNKNOWN: Final = ("unavailable", "unauthenticated", "session_not_found")
+_log = logging.getLogger(__name__)
+
+
+def run(
+    principal: Principal,
+    session: str,
+    id: str,
+    verb: str,
+    command: commands.Command,
+    content: Any,
+    *,
+    purpose: Purpose = "write",
+    extra: Extra | None = None,
+) -> Outcome:
+    """Carry out a command of somebody who may `verb` in the session. `content` is what a repetition must equal (A4)."""
+    session = known_id(session, "session_not_found", NO_SESSION)
+    with noted(principal, session, id, verb, purpose):
+        order = Order(session, command, principal.key, id, content, _allow(principal, session, verb), purpose)
+        return execute(order, extra)
+
+
+def _allow(principal: Principal, session: str, verb: str) -> Callable[[Cursor[Row]], Actor]:
+    """The permission check; an administrator among strangers acts as one (A5)."""
+
+    def check(cur: Cursor[Row]) -> Actor:
+        role = require(cur, principal, session, verb)
+        return for_admin(principal).actor if role == "admin" else principal.actor
+
+    return check
+
+
+@contextmanager
+def noted(principal: Principal, session: str, id: str, verb: str, purpose: Purpose = "write") -> Iterator[None]:
+    """What is refused inside becomes an audit row, written apart: the refusal itself rolled everything back (A9)."""
+    try:
+        yield
+    except Refused as refused:
+        _note(principal, session, id, verb, purpose, refused)
+        raise
+
+
+def _note(principal: Principal, session: str, id: str, verb: str, purpose: Purpose, refused: Refused) -> None:
+    if refused.code in _UNKNOWN:  # nobody of this session, or nowhere to write to
+        _log.info("refused %s by %s: %s", verb, principal.actor.name, refused.code)
+        return
+    try:
+        with db.cursor(purpose) as cur:
+            audit(cur, session, principal.actor, verb, refused.code, {"id": id})
+    except (Refused, psycopg.OperationalError):
+        _log.warning("the audit row of a refused %s was not written", verb)
+
+
+def known_id(value: str | None, code: str, detail: str) -> str:
+    """The id in the contract's spelling; refused before the database is asked where it cannot be one."""
+    try:
+        return str(UUID(value or ""))
+    except (ValueError, AttributeError, TypeError):
+        raise Refused(code, detail) from None

@@ -1,0 +1,68 @@
+"""The stop, its reason afterwards, and the end of a session. None of them waits for the outcome (see `waiting`)."""
+
+from contextlib import nullcontext
+from typing import Any, Final
+
+from sessions_app.control.permitted import known_id, noted, run
+from sessions_app.control.verbs import told_if_taken
+from sessions_app.engine import commands
+from sessions_app.engine.errors import Refused
+from sessions_app.engine.state import QueueChoice
+from sessions_app.ids import new_id
+from sessions_app.log import db
+from sessions_app.people.principals import Principal
+from sessions_app.people.roles import require
+
+_INTERRUPTION: Final = """SELECT session_id, loop, request, actor ->> 'id', at > now() - interval '1 day'
+    FROM interruption WHERE id = %s"""
+
+
+def interrupt(
+    principal: Principal,
+    session: str,
+    command: str,
+    *,
+    loop: str | None = None,
+    turn: str | None = None,
+    reason: str | None = None,
+    queue: QueueChoice | None = None,
+    then: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Stop (E): `{accepted, joined, turns, note, input?, seq?}` as soon as it is durable."""
+    after = _then(then)
+    order = commands.Interrupt(new_id(), loop, turn, reason, queue, after)
+    content = [loop, turn, reason, queue, then]
+    waiting = after is not None and after.text is None
+    with told_if_taken(session, "input", after.input) if after is not None and waiting else nullcontext():
+        return run(principal, session, command, "interrupt", order, content, purpose="stop").receipt
+
+
+def _then(then: dict[str, str] | None) -> commands.Then | None:
+    if then is None:
+        return None
+    if len(then) != 1 or not then.keys() <= {"text", "input"}:
+        raise Refused("invalid", "`then` is either a `text` or an `input`.", field="then")
+    return commands.Then(then["input"]) if "input" in then else commands.Then(new_id(), then["text"])
+
+
+def close(principal: Principal, session: str, command: str) -> dict[str, Any]:
+    """Close the session for good (K1): `{closed, seq?}`, false while something is still being stopped."""
+    return run(principal, session, command, "close", commands.Close(new_id()), [], purpose="stop").receipt
+
+
+def give_reason(principal: Principal, interruption: str, command: str, reason: str) -> dict[str, Any]:
+    """Say within a day why one stopped a turn; its author only (B6): `{reason, seq}`."""
+    interruption = known_id(interruption, "not_found", "There is no such interruption.")
+    with db.cursor("read") as cur:
+        row = cur.execute(_INTERRUPTION, (interruption,)).fetchone()
+        if row is None:
+            raise Refused("not_found", "There is no such interruption.")
+        require(cur, principal, str(row[0]), "read")
+    session, loop, request, author, fresh = str(row[0]), str(row[1]), row[2], row[3], row[4]
+    with noted(principal, session, command, "reason"):
+        if request is None or author != principal.actor.id:
+            raise Refused("not_allowed", "Only who asked for the stop can give its reason.")
+        if not fresh:
+            raise Refused("not_allowed", "A reason can be given within a day.")
+    order = commands.GiveReason(interruption, str(request), loop, reason)
+    return run(principal, session, command, "interrupt", order, [interruption, reason]).receipt

@@ -1,0 +1,172 @@
+"""Lock, decide, append, commit, ring: the one way anything changes (A1), for people and workers alike.
+
+Who wins a race is decided by who takes the session's row lock first; everything read for the decision is read under it.
+The command table makes a repeated command answer with its first receipt (A4), also when the first try's commit went
+through but its answer was lost on a broken connection, which is why a lost connection is simply tried again.
+"""
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import orjson
+import psycopg
+from psycopg import Cursor
+from psycopg.types.json import Jsonb
+
+from sessions_app.control import offers
+from sessions_app.engine import commands
+from sessions_app.engine.actors import Actor
+from sessions_app.engine.decide import Context, Decision, Phase, decide
+from sessions_app.engine.errors import Refused
+from sessions_app.engine.text import clean_json
+from sessions_app.log import bell, db, read
+from sessions_app.log.append import Appended, Locked, append, lock
+from sessions_app.log.db import Purpose, Row
+
+STOP_CHANNEL: Final = "steerweb_stop"
+T = TypeVar("T")
+_TRIES: Final = 5
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A command on its way: by whom, under which id, and how to check in the transaction that they may.
+
+    `key` and `id` are the command table's key; `content` is what must be equal when the id comes again. `allow` is
+    asked under the lock, also of a repeated command, and returns the actor that the events shall name (A5), or raises
+    `Refused`; `recheck` is asked under the lock of a command that is no repetition.
+    """
+
+    session: str
+    command: commands.Command
+    key: str
+    id: str
+    content: Any
+    allow: Callable[[Cursor[Row]], Actor]
+    purpose: Purpose = "write"
+    recheck: Callable[[Cursor[Row]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an order: its receipt, what was appended, and whether this was a repetition."""
+
+    receipt: dict[str, Any]
+    appended: Appended | None
+    repeated: bool = False
+
+
+def execute(order: Order, extra: Callable[[Cursor[Row], Locked, Appended], None] | None = None) -> Outcome:
+    """Carry an order out. `extra` writes more in the same transaction. Raises `Refused`."""
+    digest = fingerprint([order.session, type(order.command).__name__, order.content])
+    outcome = persistently(order.purpose, order.id, lambda cur: _once(cur, order, digest, extra))
+    if outcome.appended is not None:
+        bell.ring(outcome.appended)
+        offers.offer_on_commit(outcome.appended)
+    return outcome
+
+
+def fingerprint(content: Any) -> bytes:
+    """What two uses of one command id are compared by (A4)."""
+    return hashlib.sha256(orjson.dumps(clean_json(content)[0], option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def persistently(purpose: Purpose, id: str, work: Callable[[Cursor[Row]], T]) -> T:
+    """Do `work` in a transaction, and again where the database went away or two uses of one command id met (A4).
+
+    Refused `unavailable` when that does not help. `work` is to find out itself that an earlier try went through.
+    """
+    for attempt in range(1, _TRIES + 1):
+        try:
+            with db.cursor(purpose) as cur:
+                return work(cur)
+        except (psycopg.OperationalError, psycopg.errors.UniqueViolation) as error:
+            _log.warning("command %s, try %d: %s", id, attempt, error)
+            if attempt == _TRIES:
+                raise Refused("unavailable", "The database does not answer.", retry_after=2) from error
+            time.sleep(0.05 * 2**attempt)
+    raise AssertionError("unreachable")
+
+
+def _once(
+    cur: Cursor[Row],
+    order: Order,
+    digest: bytes,
+    extra: Callable[[Cursor[Row], Locked, Appended], None] | None,
+) -> Outcome:
+    locked = lock(cur, order.session)
+    actor = order.allow(cur)
+    first = first_receipt(cur, order.key, order.id, digest)
+    if first is not None:
+        return Outcome(first, None, repeated=True)
+    if order.recheck is not None:
+        order.recheck(cur)
+    decision = decide(locked.state, order.command, _context(cur, locked, actor))
+    appended = append(cur, locked, decision.events, actor, order.id)
+    receipt = _receipt(decision, appended)
+    if extra is not None:
+        extra(cur, locked, appended)
+    if decision.audit is not None:
+        audit(cur, order.session, actor, type(order.command).__name__, decision.audit, {"id": order.id})
+    _notify_marks(cur, locked, appended)
+    keep_receipt(cur, order.key, order.id, digest, receipt)
+    return Outcome(receipt, appended)
+
+
+def first_receipt(cur: Cursor[Row], key: str, id: str, digest: bytes) -> dict[str, Any] | None:
+    """The receipt of the same command, sent before; `command_id_reused` where the content was another (A4)."""
+    row = cur.execute("SELECT digest, receipt FROM command WHERE principal = %s AND id = %s", (key, id)).fetchone()
+    if row is None:
+        return None
+    if bytes(row[0]) != digest:
+        raise Refused("command_id_reused", "This command id was used for something else.", id=id)
+    receipt: dict[str, Any] = row[1]
+    return receipt
+
+
+def keep_receipt(cur: Cursor[Row], key: str, id: str, digest: bytes, receipt: dict[str, Any]) -> None:
+    """Remember a command's receipt, in the transaction that carries it out (A4)."""
+    cur.execute(
+        "INSERT INTO command (principal, id, digest, receipt) VALUES (%s, %s, %s, %s)",
+        (key, id, digest, Jsonb(receipt)),
+    )
+
+
+def _context(cur: Cursor[Row], locked: Locked, actor: Actor) -> Context:
+    phases: dict[str, Phase] = {}
+    if any(loop.turn is not None for loop in locked.state.loops.values()):
+        found = cur.execute(
+            "SELECT turn, phase, extract(epoch FROM clock_timestamp() - since) FROM running_turn WHERE session = %s",
+            (locked.session,),
+        )
+        phases = {str(turn): Phase(phase, int(since * 1000)) for turn, phase, since in found.fetchall()}
+    return Context(actor, locked.now_ms, phases, lambda seq: read.payload(cur, locked.session, seq))
+
+
+def _receipt(decision: Decision, appended: Appended) -> dict[str, Any]:
+    if not appended.events or "claimed" in decision.receipt or "marked" in decision.receipt:
+        return decision.receipt
+    return {**decision.receipt, "seq": appended.events[0].seq}
+
+
+def _notify_marks(cur: Cursor[Row], locked: Locked, appended: Appended) -> None:
+    """The stop's own bell: with the commit, to every warden, whatever Redis does (E2, E11)."""
+    for event in appended.events:
+        if event.type == "InterruptRequested" and event.data["turns"]:
+            message = {"session": locked.session, "request": event.data["request"], "turns": event.data["turns"]}
+            cur.execute("SELECT pg_notify(%s, %s)", (STOP_CHANNEL, orjson.dumps(message).decode()))
+
+
+def audit(
+    cur: Cursor[Row], session: str | None, actor: Actor, attempt: str, outcome: str, data: dict[str, Any]
+) -> None:
+    """Write down an attempt that changed nothing (A9)."""
+    cur.execute(
+        "INSERT INTO audit (session, actor, attempt, outcome, data) VALUES (%s, %s, %s, %s, %s)",
+        (session, Jsonb(actor.json()), attempt, outcome, Jsonb(data)),
+    )

@@ -1,0 +1,126 @@
+"""What people do with inputs and steers.
+
+All verbs of `control` raise `Refused`, return JSON-able receipts, and take the client's command id, which makes them
+safe to repeat (A4).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+from sessions_app.control.permitted import known_id, run
+from sessions_app.engine import commands
+from sessions_app.engine.errors import Refused
+from sessions_app.ids import new_id
+from sessions_app.log import db
+from sessions_app.people.principals import Principal
+
+Kind = Literal["input", "steer"]
+_FATES: Final = {
+    "input": ["InputQueued", "TurnStarted", "InputCancelled"],
+    "steer": ["SteerQueued", "SteerDelivered", "SteerWithdrawn"],
+}
+_FATE: Final = """SELECT type FROM event WHERE session_id = %s AND type = ANY(%s) AND position(%s IN facts) > 0
+    ORDER BY seq DESC LIMIT 1"""
+
+
+def submit(
+    principal: Principal, session: str, command: str, *, text: str, loop: str | None = None, delivery: str = "queue"
+) -> dict[str, Any]:
+    """Admit an input (B1): `{input, position, seq}`."""
+    order = commands.Submit(new_id(), text, loop, delivery)
+    return run(principal, session, command, "submit", order, [text, loop, delivery]).receipt
+
+
+def edit_input(
+    principal: Principal,
+    session: str,
+    command: str,
+    input: str,
+    *,
+    text: str | None = None,
+    position: int | None = None,
+    promote: Literal["normal", "urgent"] | None = None,
+) -> dict[str, Any]:
+    """Change a waiting input, or promote it to a steer (B4): `{input, position or steer, seq}`."""
+    order = commands.EditInput(input, text, position, promote, new_id())
+    with told_if_taken(session, "input", input):
+        return run(principal, session, command, "edit", order, [input, text, position, promote]).receipt
+
+
+def retract_input(principal: Principal, session: str, command: str, input: str) -> dict[str, Any]:
+    """Take a waiting input back: `{retracted}`, false for one that was cancelled already (B4)."""
+    with told_if_taken(session, "input", input):
+        try:
+            return run(principal, session, command, "retract", commands.RetractInput(input), [input]).receipt
+        except Refused as refused:
+            if refused.code == "input_not_found" and fate(session, "input", input) == "InputCancelled":
+                return {"retracted": False}
+            raise
+
+
+def steer(
+    principal: Principal,
+    session: str,
+    command: str,
+    *,
+    text: str,
+    urgent: bool = False,
+    loop: str | None = None,
+    turn: str | None = None,
+) -> dict[str, Any]:
+    """Accept a steer (D): `{steer, lands, seq}`."""
+    order = commands.SendSteer(new_id(), text, urgent, loop, turn)
+    return run(principal, session, command, "steer", order, [text, urgent, loop, turn]).receipt
+
+
+def edit_steer(
+    principal: Principal, session: str, command: str, steer: str, *, text: str | None = None, as_input: bool = False
+) -> dict[str, Any]:
+    """Change a pending steer's text, or make it a waiting input: `{steer, input?, position?, seq}`."""
+    order = commands.EditSteer(steer, text, as_input, new_id())
+    with told_if_taken(session, "steer", steer):
+        return run(principal, session, command, "edit", order, [steer, text, as_input]).receipt
+
+
+def withdraw_steer(principal: Principal, session: str, command: str, steer: str) -> dict[str, Any]:
+    """Take a pending steer back (D8): `{steer, withdrawn, seq}`."""
+    with told_if_taken(session, "steer", steer):
+        return run(principal, session, command, "withdraw", commands.WithdrawSteer(steer), [steer]).receipt
+
+
+def release(
+    principal: Principal,
+    session: str,
+    command: str,
+    *,
+    inputs: Sequence[str] | None = None,
+    steers: Sequence[str] | None = None,
+    to: Literal["run", "authors"] = "run",
+) -> dict[str, Any]:
+    """Let held inputs and steers go on, or give them back (E12): `{inputs, steers, seq?}`."""
+    order = commands.Release(inputs, steers, to)
+    return run(principal, session, command, "release", order, [inputs, steers, to]).receipt
+
+
+@contextmanager
+def told_if_taken(session: str, kind: Kind, id: str) -> Iterator[None]:
+    """`not_found` stays so for what never was; it becomes `already_taken` for what waits no longer (B4)."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.code != f"{kind}_not_found" or fate(session, kind, id) is None:
+            raise
+        detail = "It does not wait any more: it was taken or cancelled."
+        raise Refused("already_taken", detail, kind=kind, id=id) from None
+
+
+def fate(session: str, kind: Kind, id: str) -> str | None:
+    """The last event about an input or steer that waits no longer; None when there never was one."""
+    try:
+        known = f'"{kind}":"{known_id(id, "not_found", "")}"'
+    except Refused:
+        return None
+    with db.cursor("read") as cur:
+        row = cur.execute(_FATE, (session, _FATES[kind], known.encode())).fetchone()
+    return None if row is None else str(row[0])

@@ -1,0 +1,46 @@
+"""Waiting for a stop's outcome, outside every lock (E4)."""
+
+import time
+from typing import Any, Final
+
+from sessions_app.engine.errors import Refused
+from sessions_app.log import db
+
+_LOOK_S: Final = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25)
+_ENDS: Final = """SELECT position('"note":"held_processes"' IN facts) > 0 FROM event
+    WHERE session_id = %s AND turn = ANY(%s) AND type IN ('TurnDone', 'TurnFailed', 'TurnInterrupted')"""
+
+
+def stop_outcome(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None:
+    """`{stopped, joined, turns, note, input?}` once every turn the stop ends or joins has its terminal; else None."""
+    turns = receipt["turns"]
+    note, held = receipt["note"], False
+    if turns:
+        with db.cursor("read") as cur:
+            ends = cur.execute(_ENDS, (session, turns)).fetchall()
+        if len(ends) < len(turns):
+            return None
+        held = any(end[0] for end in ends)
+    outcome: dict[str, Any] = {
+        "stopped": bool(turns) and not receipt["joined"] and note != "closing",
+        "joined": receipt["joined"],
+        "turns": turns,
+        "note": "held_processes" if held and note is None else note,
+    }
+    if "input" in receipt:
+        outcome["input"] = receipt["input"]
+    return outcome
+
+
+def wait_stopped(session: str, receipt: dict[str, Any], deadline_s: float) -> dict[str, Any]:
+    """Block until the outcome, at most `deadline_s`; then `deadline`, which claims nothing: the stop goes on (E4)."""
+    end = time.monotonic() + deadline_s
+    for attempt in range(1_000_000):
+        outcome = stop_outcome(session, receipt)
+        if outcome is not None:
+            return outcome
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        time.sleep(min(_LOOK_S[min(attempt, len(_LOOK_S) - 1)], left))
+    raise Refused("deadline", "The stop goes on; it had not ended in time.", turns=receipt["turns"])

@@ -1,0 +1,50 @@
+"""Who did something (A5): fixed where they signed in, carried by every event."""
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+ActorKind = Literal["person", "token", "agent", "system", "admin"]
+DeviceKind = Literal["desk", "phone", "tablet", "cli", "api"]
+
+
+class DeviceJson(TypedDict):
+    kind: str
+    name: str
+
+
+class ActorJson(TypedDict):
+    kind: str
+    id: str
+    name: str
+    device: DeviceJson | None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What somebody acted from: its kind (shown to all) and its name (hidden from observers)."""
+
+    kind: DeviceKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The author of an event. `id` is a UUID string for people and tokens, a component's name for `system`."""
+
+    kind: ActorKind
+    id: str
+    name: str
+    device: Device | None = None
+
+    @property
+    def agency(self) -> Literal["human", "machine"]:
+        """Human for a person's browser, command line or token; machine for an agent's token and the system (A5)."""
+        return "machine" if self.kind in ("agent", "system") else "human"
+
+    def json(self) -> ActorJson:
+        device = None if self.device is None else DeviceJson(kind=self.device.kind, name=self.device.name)
+        return ActorJson(kind=self.kind, id=self.id, name=self.name, device=device)
+
+
+SYSTEM = Actor("system", "steerweb", "steerweb")
+"""The program itself: the sweep, the fence, a worker's report."""

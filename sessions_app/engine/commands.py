@@ -1,0 +1,261 @@
+"""What somebody wants, as values. People's commands first, then the reports of workers, then the sweep's.
+
+Every id a command may need for something new comes with it: the engine makes none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sessions_app.engine.state import QueueChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Admit an input (B1)."""
+
+    input: str
+    text: str
+    loop: str | None = None
+    delivery: str = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class EditInput:
+    """Change a waiting input's text or place, or make it a steer named `steer` (B4)."""
+
+    input: str
+    text: str | None = None
+    position: int | None = None
+    promote: Literal["normal", "urgent"] | None = None
+    steer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetractInput:
+    """Take a waiting input back (B4)."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendSteer:
+    """Hand text to the running turn at its next safe point (D)."""
+
+    steer: str
+    text: str
+    urgent: bool = False
+    loop: str | None = None
+    turn: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EditSteer:
+    """Change a pending steer's text, or make it the input named `input`."""
+
+    steer: str
+    text: str | None = None
+    as_input: bool = False
+    input: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawSteer:
+    """Take a pending steer back (D8)."""
+
+    steer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Let held inputs and steers go on (`run`) or give them back (`authors`); None means all held (E12)."""
+
+    inputs: Sequence[str] | None = None
+    steers: Sequence[str] | None = None
+    to: Literal["run", "authors"] = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What runs first after a stop: a new text or a waiting input (E12)."""
+
+    input: str
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """End the running turns of the session or of one loop with its subtree (E)."""
+
+    request: str
+    loop: str | None = None
+    turn: str | None = None
+    reason: str | None = None
+    queue: QueueChoice | None = None
+    then: Then | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GiveReason:
+    """Say afterwards why a turn was stopped (B6)."""
+
+    turn: str
+    request: str
+    loop: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the session for good (K1). `request` names the interrupt of what runs."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSession:
+    """Change the title or settings."""
+
+    title: str | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetMember:
+    """Give a person a role, or none."""
+
+    person: str
+    role: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """Forget the texts of one event (A3)."""
+
+    seq: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A worker takes a loop's next input (B2, J1)."""
+
+    loop: str
+    turn: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginStep:
+    """The safe point before a model call: steers are drained (D3)."""
+
+    turn: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call a model asked for."""
+
+    call: str
+    tool: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FinishModel:
+    """A complete model reply: committed, superseded, or refused by a mark (C2, C3, D4)."""
+
+    turn: str
+    epoch: int
+    step: int
+    text: str
+    reasoning: str = ""
+    calls: tuple[PlannedCall, ...] = ()
+    usage: Mapping[str, int] = field(default_factory=dict)
+    replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartTool:
+    """The intent before the effect (C2)."""
+
+    turn: str
+    epoch: int
+    step: int
+    call: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The outcome of one call (C4). `processes` is `{ended, surviving}`, each a list of `{pid, command}`."""
+
+    outcome: Literal["ok", "error", "denied", "interrupted", "not_run", "lost"]
+    output: str = ""
+    exit: int | None = None
+    duration_ms: int = 0
+    processes: Mapping[str, Any] = field(default_factory=lambda: {"ended": [], "surviving": [], "background": []})
+    replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SettleTool:
+    """A call has ended by itself."""
+
+    turn: str
+    epoch: int
+    step: int
+    call: str
+    settlement: Settlement
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The turn cannot go on (a provider's error, a fault of ours)."""
+
+    turn: str
+    epoch: int
+    code: str
+    detail: str
+    usage: Mapping[str, int] = field(default_factory=dict)
+    cut_off: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EndTurn:
+    """The work of a turn has really ended, or is fenced (E8, E9, J2).
+
+    `settlements` holds what is known of started calls; a started call without one is `lost`. `cause` counts where the
+    turn is not marked. `unknown` says that it cannot be proven that nothing runs (J6). `settled_ms` counts where there
+    was no request.
+    """
+
+    turn: str
+    epoch: int
+    by: Literal["worker", "fence", "sweep"]
+    cause: Literal["worker_lost", "worker_shutdown"] | None = None
+    settlements: Mapping[str, Settlement] = field(default_factory=dict)
+    cut_off: Mapping[str, str] = field(default_factory=dict)
+    usage: Mapping[str, int] = field(default_factory=dict)
+    phase: str = "model"
+    acknowledged_ms: int | None = None
+    settled_ms: int = 0
+    unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivorsEnded:
+    """Processes that had survived a kill have ended; the turn is over by then (B6, E7)."""
+
+    turn: str
+    loop: str
+    call: str
+    ended: Sequence[Mapping[str, Any]]
+
+
+Command = (
+    Submit | EditInput | RetractInput | SendSteer | EditSteer | WithdrawSteer | Release | Interrupt | GiveReason | Close
+    | ChangeSession | SetMember | Erase | Claim | BeginStep | FinishModel | StartTool | SettleTool | Fail | EndTurn
+    | SurvivorsEnded
+)  # fmt: skip

@@ -1,0 +1,91 @@
+"""The soft interrupt: accepting, delivering and taking back steers (D)."""
+
+from typing import Any
+
+from sessions_app.engine.commands import EditSteer, SendSteer, WithdrawSteer
+from sessions_app.engine.decide.context import Context, Decision, find_loop, open_session, wrote
+from sessions_app.engine.errors import Refused
+from sessions_app.engine.events import Draft
+from sessions_app.engine.limits import INPUTS_WAITING, STEER_BYTES, STEERS_PENDING, check_text
+from sessions_app.engine.state import Loop, State, Steer, Turn
+
+
+def check_steer_limits(loop: Loop, text: str) -> None:
+    """Refuse the seventeenth pending steer (`steer_full`), blank and oversized text (D1)."""
+    check_text(text, STEER_BYTES, "steer")
+    if len(loop.steers) >= STEERS_PENDING:
+        raise Refused("steer_full", f"{STEERS_PENDING} steers wait already.", limit=STEERS_PENDING)
+
+
+def steer(state: State, command: SendSteer, context: Context) -> Decision:
+    """Accept a steer and say where it will land; never waits for the turn (D2, D9, D10)."""
+    open_session(state)
+    loop = find_loop(state, command.loop)
+    check_steer_limits(loop, command.text)
+    turn = loop.turn
+    if command.turn is not None and (turn is None or turn.id != command.turn or turn.mark is not None):
+        running = None if turn is None or turn.mark is not None else turn.id
+        raise Refused("turn_mismatch", "That turn is not running any more.", text=command.text, running=running)
+    data: dict[str, Any] = {"steer": command.steer, "text": command.text, "urgent": command.urgent}
+    if command.turn is not None:
+        data["for_turn"] = command.turn
+    receipt = {"steer": command.steer, "lands": _lands(loop, context)}
+    return Decision((Draft("SteerQueued", data, loop.id),), receipt)
+
+
+def _lands(loop: Loop, context: Context) -> dict[str, Any]:
+    turn = loop.turn
+    if turn is None or turn.mark is not None:
+        return {"when": "next_turn"}
+    phase = context.phases.get(turn.id)
+    if phase is None:
+        return {"when": "safe_point"}
+    return {"when": "safe_point", "after": phase.phase, "running_ms": max(0, phase.since_ms)}
+
+
+def find_steer(state: State, steer_id: str) -> tuple[Loop, Steer]:
+    for loop in state.loops.values():
+        for pending in loop.steers:
+            if pending.id == steer_id:
+                return loop, pending
+    raise Refused("steer_not_found", "No such steer is pending.", steer=steer_id)
+
+
+def withdraw(loop: Loop, pending: Steer, reason: str, context: Context, turn: str | None = None) -> Draft:
+    """One steer leaves undelivered, with its text (D8)."""
+    data = {"steer": pending.id, "reason": reason, "text": context.text(pending.text_seq)}
+    return Draft("SteerWithdrawn", data, loop.id, turn)
+
+
+def edit_steer(state: State, command: EditSteer, context: Context) -> Decision:
+    """Change a pending steer's text in place, or turn it into a waiting input."""
+    open_session(state)
+    loop, pending = find_steer(state, command.steer)
+    if command.as_input:
+        if len(loop.inbox) >= INPUTS_WAITING:
+            raise Refused("queue_full", f"{INPUTS_WAITING} messages wait already.", limit=INPUTS_WAITING)
+        data = {
+            "input": command.input, "text": context.text(pending.text_seq), "agency": context.actor.agency,
+            "delivery": "queue", "position": len(loop.inbox),
+        }  # fmt: skip
+        events = (withdraw(loop, pending, "as_input", context), Draft("InputQueued", data, loop.id))
+        return Decision(events, {"steer": pending.id, "input": command.input, "position": len(loop.inbox)})
+    if command.text is None:
+        raise Refused("invalid", "Nothing to change: give `text` or `as_input`.")
+    check_text(command.text, STEER_BYTES, "steer")
+    data = {"steer": pending.id, "text": command.text, "urgent": pending.urgent}
+    if pending.for_turn is not None:
+        data["for_turn"] = pending.for_turn
+    return Decision((Draft("SteerQueued", data, loop.id),), {"steer": pending.id})
+
+
+def withdraw_steer(state: State, command: WithdrawSteer, context: Context) -> Decision:
+    """Its sender or an owner takes a steer back (D8)."""
+    loop, pending = find_steer(state, command.steer)
+    reason = "sender" if wrote(pending.author, context.actor) else "owner"
+    return Decision((withdraw(loop, pending, reason, context),), {"steer": pending.id, "withdrawn": True})
+
+
+def delivered(loop: Loop, turn: Turn, step: int) -> list[Draft]:
+    """Every pending steer that is not set aside, oldest first, lands before step `step` (D3)."""
+    return [Draft("SteerDelivered", {"steer": ready.id}, loop.id, turn.id, step) for ready in loop.ready_steers()]

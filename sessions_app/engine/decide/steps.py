@@ -1,0 +1,184 @@
+"""A turn's steps and the commit handshake (C): claiming, the safe point, the model's reply, calls and settlements.
+
+The race that matters here is a report against a stop. Both need the session's lock; whoever has it first wins. A report
+that finds its turn marked commits nothing new and is told so (`marked`), except a settlement: what has really ended is
+said as it ended (C4). From the mark on, only `EndTurn` ends the turn.
+"""
+
+from sessions_app.engine.commands import BeginStep, Claim, Fail, FinishModel, Settlement, SettleTool, StartTool
+from sessions_app.engine.decide.context import Context, Decision, held_turn
+from sessions_app.engine.decide.ending import aftermath
+from sessions_app.engine.decide.steering import delivered
+from sessions_app.engine.errors import Refused
+from sessions_app.engine.events import Draft
+from sessions_app.engine.state import Call, Loop, State, Turn, add_usage
+
+MARKED = Decision((), {"marked": True})
+NOT_RUN_URGENT = "Not run: a person's urgent message came first."
+
+
+def claim(state: State, command: Claim, context: Context) -> Decision:
+    """Start the loop's next turn, if it has one and nobody runs it; a second delivery finds it taken (J1)."""
+    loop = state.loops.get(command.loop)
+    entry = None if loop is None else loop.next_input()
+    if loop is None or entry is None or state.status != "open" or not loop.runnable():
+        return Decision((), {"claimed": False})
+    epoch, index = loop.epoch + 1, loop.turns + 1
+    data = {"index": index, "input": entry.id, "worker": command.worker, "epoch": epoch}
+    return Decision(
+        (Draft("TurnStarted", data, loop.id, command.turn),),
+        {"claimed": True, "turn": command.turn, "epoch": epoch, "step": 1, "index": index},
+    )
+
+
+def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
+    """The safe point: all pending steers, oldest first, before the next model call (D3)."""
+    loop, turn = held_turn(state, command.turn, command.epoch)
+    if turn.mark is not None:
+        return MARKED
+    if turn.calls is not None:
+        raise Refused("invalid", "Calls of the last step have not settled.")
+    return Decision(tuple(delivered(loop, turn, turn.step)), {"marked": False, "step": turn.step})
+
+
+def finish_model(state: State, command: FinishModel, context: Context) -> Decision:
+    """Judge a complete reply before it takes effect: superseded by steers, planned, or the final answer (C2, D4)."""
+    loop, turn = held_turn(state, command.turn, command.epoch)
+    if turn.mark is not None:
+        return MARKED
+    if command.step != turn.step or turn.calls is not None:
+        raise Refused("stale", "That step is over.", step=turn.step)
+    steers = loop.ready_steers()
+    if steers and (not command.calls or any(steer.urgent for steer in steers)):
+        return _supersede(loop, turn, command)
+    if command.calls:
+        return _plan(loop, turn, command)
+    return _answer(state, loop, turn, command, context)
+
+
+def _calls(command: FinishModel) -> list[dict[str, object]]:
+    return [{"call": call.call, "tool": call.tool, "arguments": call.arguments} for call in command.calls]
+
+
+def _supersede(loop: Loop, turn: Turn, command: FinishModel) -> Decision:
+    data = {
+        "kind": "calls" if command.calls else "answer",
+        **_reply(command),
+        "calls": _calls(command),
+        "steers": [steer.id for steer in loop.ready_steers()],
+        "usage": dict(command.usage),
+    }
+    withdrawn = Draft("OutputSuperseded", data, loop.id, turn.id, turn.step)
+    return Decision((withdrawn, *delivered(loop, turn, turn.step + 1)), {"marked": False, "outcome": "superseded"})
+
+
+def _reply(command: FinishModel) -> dict[str, object]:
+    data: dict[str, object] = {"text": command.text}
+    if command.reasoning:
+        data["reasoning"] = command.reasoning
+    if command.replaced:
+        data["replaced"] = True
+    return data
+
+
+def _plan(loop: Loop, turn: Turn, command: FinishModel) -> Decision:
+    data = {**_reply(command), "calls": _calls(command), "usage": dict(command.usage)}
+    return Decision((Draft("StepPlanned", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "planned"})
+
+
+def _answer(state: State, loop: Loop, turn: Turn, command: FinishModel, context: Context) -> Decision:
+    done = Draft("StepDone", {**_reply(command), "usage": dict(command.usage)}, loop.id, turn.id, turn.step)
+    data = {
+        "steps": turn.kept + 1,
+        "usage": add_usage(turn.usage, command.usage),
+        "cost": turn.cost,
+        "duration_ms": max(0, context.now_ms - turn.at_ms),
+    }
+    terminal = Draft("TurnDone", data, loop.id, turn.id)
+    rest = aftermath(state, loop, turn, "done", context)
+    return Decision((done, terminal, *rest.events), {"marked": False, "outcome": "done"})
+
+
+def _find_call(turn: Turn, step: int, call_id: str) -> Call:
+    call = next((call for call in turn.calls or () if call.call == call_id), None)
+    if call is None or turn.step != step:
+        raise Refused("stale", "That call is not part of the running step.", call=call_id)
+    return call
+
+
+def start_tool(state: State, command: StartTool, context: Context) -> Decision:
+    """The intent of one call, unless a stop or an urgent steer came first: then the unstarted ones do not run (D5)."""
+    loop, turn = held_turn(state, command.turn, command.epoch)
+    if turn.mark is not None:
+        return MARKED
+    call = _find_call(turn, command.step, command.call)
+    if call.status != "planned":
+        raise Refused("stale", "That call has started already.", call=call.call)
+    if any(steer.urgent for steer in loop.ready_steers()):
+        return _skip_rest(loop, turn)
+    data = {"call": call.call, "tool": call.tool, "arguments": command.arguments}
+    return Decision((Draft("ToolStarted", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "started"})
+
+
+def settled(loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> Draft:
+    """The one settlement of a call (C4)."""
+    data: dict[str, object] = {
+        "call": call.call,
+        "tool": call.tool,
+        "outcome": settlement.outcome,
+        "output": settlement.output,
+        "duration_ms": settlement.duration_ms,
+        "processes": dict(settlement.processes),
+    }
+    if settlement.exit is not None:
+        data["exit"] = settlement.exit
+    if settlement.replaced:
+        data["replaced"] = True
+    return Draft("ToolSettled", data, loop.id, turn.id, turn.step)
+
+
+def _step_done(loop: Loop, turn: Turn) -> Draft:
+    return Draft("StepDone", {"usage": dict(turn.step_usage or {})}, loop.id, turn.id, turn.step)
+
+
+def _skip_rest(loop: Loop, turn: Turn) -> Decision:
+    rest = [call for call in turn.calls or () if call.status == "planned"]
+    events = [settled(loop, turn, call, Settlement("not_run", NOT_RUN_URGENT)) for call in rest]
+    events += [_step_done(loop, turn), *delivered(loop, turn, turn.step + 1)]
+    return Decision(tuple(events), {"marked": False, "outcome": "skipped"})
+
+
+def settle_tool(state: State, command: SettleTool, context: Context) -> Decision:
+    """A call has ended. The last one makes the step done, unless a stop is about to end the turn (C6)."""
+    loop, turn = held_turn(state, command.turn, command.epoch)
+    call = _find_call(turn, command.step, command.call)
+    if call.status != "started":
+        raise Refused("stale", "That call is not running.", call=call.call)
+    events = [settled(loop, turn, call, command.settlement)]
+    last = all(other.status == "settled" or other.call == call.call for other in turn.calls or ())
+    if last and turn.mark is None:
+        events.append(_step_done(loop, turn))
+    return Decision(tuple(events), {"marked": turn.mark is not None, "outcome": "settled"})
+
+
+def fail(state: State, command: Fail, context: Context) -> Decision:
+    """The turn ends by a fault; a mark of the same turn beats it (E3)."""
+    loop, turn = held_turn(state, command.turn, command.epoch)
+    if turn.mark is not None:
+        return MARKED
+    rest = [call for call in turn.calls or () if call.status != "settled"]
+    events = [
+        settled(loop, turn, call, Settlement("lost" if call.status == "started" else "not_run", "The turn failed."))
+        for call in rest
+    ]
+    data: dict[str, object] = {
+        "error": {"code": command.code, "detail": command.detail},
+        "steps": turn.kept,
+        "usage": add_usage(turn.usage, command.usage),
+        "duration_ms": max(0, context.now_ms - turn.at_ms),
+    }
+    if command.cut_off:
+        data["cut_off"] = dict(command.cut_off)
+    events.append(Draft("TurnFailed", data, loop.id, turn.id))
+    events += aftermath(state, loop, turn, "failed", context).events
+    return Decision(tuple(events), {"marked": False, "outcome": "failed"})

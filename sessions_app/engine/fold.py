@@ -1,0 +1,246 @@
+"""`evolve`: one event further (A2). Pure; one small function per event type, found by name."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from sessions_app.engine.events import Event
+from sessions_app.engine.state import Author, Call, Input, Loop, Request, State, Steer, Turn, add_usage, without
+
+
+def evolve(state: State, event: Event) -> State:
+    """The state after `event`. Types without a rule of their own change nothing the lock protects."""
+    rule = _RULES.get(event.type)
+    return state if rule is None else rule(state, event)
+
+
+def fold(events: Iterable[Event], state: State | None = None) -> State:
+    """The fold of a log, from the beginning or from a state."""
+    result = State() if state is None else state
+    for event in events:
+        result = evolve(result, event)
+    return result
+
+
+def _loop(state: State, event: Event) -> Loop:
+    return state.loops[event.loop or ""]
+
+
+def _author(event: Event) -> Author:
+    return Author(event.actor.kind, event.actor.id, event.actor.name)
+
+
+def _session_created(state: State, event: Event) -> State:
+    return replace(state, settings=event.data["settings"], titled=not event.data.get("untitled", False))
+
+
+def _session_changed(state: State, event: Event) -> State:
+    if event.data.get("settings") is not None:
+        state = replace(state, settings={**state.settings, **event.data["settings"]})
+    if "title" in event.data:
+        state = replace(state, titled=True)
+    return replace(state, status="closing") if event.data.get("closing") else state
+
+
+def _session_closed(state: State, event: Event) -> State:
+    loops = {key: replace(loop, status="closed") for key, loop in state.loops.items()}
+    return replace(state, status="closed", loops=loops, requests={})
+
+
+def _loop_started(state: State, event: Event) -> State:
+    data = event.data
+    loop = Loop(event.loop or "", data["agent"], data["model"], data["mode"], data["parent"])
+    return state.with_loop(loop)
+
+
+def _loop_idle(state: State, event: Event) -> State:
+    return state.with_loop(replace(_loop(state, event), status="idle"))
+
+
+def _input_queued(state: State, event: Event) -> State:
+    loop, data = _loop(state, event), event.data
+    entry = Input(data["input"], data["agency"], data["delivery"], _author(event), event.seq, event.seq)
+    inbox = (*loop.inbox[: data["position"]], entry, *loop.inbox[data["position"] :])
+    return _note_then(state.with_loop(replace(loop, inbox=inbox)), event)
+
+
+def _note_then(state: State, event: Event) -> State:
+    """An input that came with a stop names its request, so that the stop leaves it alone and keeps it first (E12)."""
+    request = state.requests.get(event.data.get("request") or "")
+    if request is None:
+        return state
+    noted = replace(request, then=(*request.then, event.data["input"]))
+    return replace(state, requests={**state.requests, request.id: noted})
+
+
+def _input_changed(state: State, event: Event) -> State:
+    loop, data = _loop(state, event), event.data
+    entry = next(entry for entry in loop.inbox if entry.id == data["input"])
+    rest = without(loop.inbox, entry.id)
+    changed = replace(entry, text_seq=event.seq)
+    inbox = (*rest[: data["position"]], changed, *rest[data["position"] :])
+    return _note_then(state.with_loop(replace(loop, inbox=inbox)), event)
+
+
+def _set_held(state: State, event: Event, held: bool) -> State:
+    loop, data = _loop(state, event), event.data
+    inbox = tuple(replace(entry, held=held) if entry.id in data["inputs"] else entry for entry in loop.inbox)
+    steers = tuple(replace(steer, held=held) if steer.id in data["steers"] else steer for steer in loop.steers)
+    return state.with_loop(replace(loop, inbox=inbox, steers=steers))
+
+
+def _input_held(state: State, event: Event) -> State:
+    return _set_held(state, event, True)
+
+
+def _input_released(state: State, event: Event) -> State:
+    return _set_held(state, event, False)
+
+
+def _input_cancelled(state: State, event: Event) -> State:
+    loop = _loop(state, event)
+    return state.with_loop(replace(loop, inbox=without(loop.inbox, event.data["input"])))
+
+
+def _steer_queued(state: State, event: Event) -> State:
+    loop, data = _loop(state, event), event.data
+    old = next((steer for steer in loop.steers if steer.id == data["steer"]), None)
+    if old is not None:  # an edited steer keeps its place and its author
+        new = replace(old, text_seq=event.seq)
+        return state.with_loop(replace(loop, steers=tuple(new if s.id == old.id else s for s in loop.steers)))
+    steer = Steer(data["steer"], data["urgent"], _author(event), event.seq, event.seq, for_turn=data.get("for_turn"))
+    return state.with_loop(replace(loop, steers=(*loop.steers, steer)))
+
+
+def _steer_gone(state: State, event: Event) -> State:
+    loop = _loop(state, event)
+    return state.with_loop(replace(loop, steers=without(loop.steers, event.data["steer"])))
+
+
+def _turn_started(state: State, event: Event) -> State:
+    loop, data = _loop(state, event), event.data
+    turn = Turn(event.turn or "", data["index"], data["input"], data["worker"], data["epoch"], event.at_ms)
+    loop = replace(
+        loop,
+        status="running",
+        turns=data["index"],
+        epoch=data["epoch"],
+        inbox=without(loop.inbox, data["input"]),
+        turn=turn,
+    )
+    return state.with_loop(loop)
+
+
+def _change_turn(state: State, event: Event, change: Callable[[Turn], Turn]) -> State:
+    loop = _loop(state, event)
+    if loop.turn is None:
+        raise ValueError(f"event {event.seq} {event.type} belongs to no running turn")
+    return state.with_loop(replace(loop, turn=change(loop.turn)))
+
+
+def _step_planned(state: State, event: Event) -> State:
+    calls = tuple(Call(call["call"], call["tool"]) for call in event.data["calls"])
+    usage = event.data["usage"]
+    return _change_turn(
+        state,
+        event,
+        lambda turn: replace(
+            turn, calls=calls, kept=turn.kept + 1, step_usage=usage, usage=add_usage(turn.usage, usage)
+        ),
+    )
+
+
+def _call_status(state: State, event: Event, status: str) -> State:
+    def change(turn: Turn) -> Turn:
+        calls = tuple(
+            Call(call.call, call.tool, "started" if status == "started" else "settled")
+            if call.call == event.data["call"]
+            else call
+            for call in turn.calls or ()
+        )
+        return replace(turn, calls=calls)
+
+    return _change_turn(state, event, change)
+
+
+def _tool_started(state: State, event: Event) -> State:
+    return _call_status(state, event, "started")
+
+
+def _tool_settled(state: State, event: Event) -> State:
+    return _call_status(state, event, "settled")
+
+
+def _step_done(state: State, event: Event) -> State:
+    def change(turn: Turn) -> Turn:
+        if turn.calls is not None:  # a planned step was committed, and counted, by its StepPlanned
+            return replace(turn, calls=None, step=turn.step + 1, step_usage=None)
+        usage = add_usage(turn.usage, event.data["usage"])
+        return replace(turn, step=turn.step + 1, kept=turn.kept + 1, usage=usage)
+
+    return _change_turn(state, event, change)
+
+
+def _output_superseded(state: State, event: Event) -> State:
+    usage = event.data["usage"]
+    return _change_turn(
+        state, event, lambda turn: replace(turn, step=turn.step + 1, usage=add_usage(turn.usage, usage))
+    )
+
+
+def _turn_ended(state: State, event: Event) -> State:
+    state = state.with_loop(replace(_loop(state, event), turn=None))
+    running = {loop.turn.id for loop in state.loops.values() if loop.turn is not None}
+    requests = {key: request for key, request in state.requests.items() if running.intersection(request.turns)}
+    return replace(state, requests=requests)
+
+
+def _interrupt_requested(state: State, event: Event) -> State:
+    data = event.data
+    if not data["turns"]:
+        return state
+    loops = {
+        key: replace(loop, turn=replace(loop.turn, mark=data["request"]))
+        if loop.turn is not None and loop.turn.id in data["turns"]
+        else loop
+        for key, loop in state.loops.items()
+    }
+    request = Request(
+        data["request"],
+        event.seq,
+        event.at_ms,
+        dict(event.actor.json()),
+        event.cause or "",
+        data["queue"],
+        tuple(data["turns"]),
+        data["phases"],
+        closing=state.status == "closing",
+    )
+    return replace(state, loops=loops, requests={**state.requests, request.id: request})
+
+
+_RULES: Final[dict[str, Callable[[State, Event], State]]] = {
+    "SessionCreated": _session_created,
+    "SessionChanged": _session_changed,
+    "SessionClosed": _session_closed,
+    "LoopStarted": _loop_started,
+    "LoopIdle": _loop_idle,
+    "InputQueued": _input_queued,
+    "InputChanged": _input_changed,
+    "InputHeld": _input_held,
+    "InputReleased": _input_released,
+    "InputCancelled": _input_cancelled,
+    "SteerQueued": _steer_queued,
+    "SteerDelivered": _steer_gone,
+    "SteerWithdrawn": _steer_gone,
+    "TurnStarted": _turn_started,
+    "StepPlanned": _step_planned,
+    "ToolStarted": _tool_started,
+    "ToolSettled": _tool_settled,
+    "StepDone": _step_done,
+    "OutputSuperseded": _output_superseded,
+    "TurnDone": _turn_ended,
+    "TurnFailed": _turn_ended,
+    "TurnInterrupted": _turn_ended,
+    "InterruptRequested": _interrupt_requested,
+}

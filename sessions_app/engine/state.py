@@ -1,0 +1,207 @@
+"""The state a session's lock protects, and its fold.
+
+Small on purpose: loops, their one running turn, queues by reference (a text is the text of the event `text_seq`), marks
+and epochs; never the conversation. `evolve` reads facts only (A3), so the fold of an erased log is the same (A2).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal, TypeVar
+
+QueueChoice = Literal["run", "hold", "clear"]
+FOLD: Final = 1
+"""Version of the fold. A stored state of another version is folded anew from the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who wrote something that waits: the actor without the device."""
+
+    kind: str
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input in the inbox (B1)."""
+
+    id: str
+    agency: str
+    delivery: str
+    author: Author
+    seq: int
+    text_seq: int
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """A pending steer (D1)."""
+
+    id: str
+    urgent: bool
+    author: Author
+    seq: int
+    text_seq: int
+    held: bool = False
+    for_turn: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the planned step, in reply order (C2)."""
+
+    call: str
+    tool: str
+    status: Literal["planned", "started", "settled"] = "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The running turn.
+
+    `step` is the number of the model call that is due or under way; `calls` is None unless that step is planned; `kept`
+    counts committed steps; `mark` is the request that ends it (E2).
+    """
+
+    id: str
+    index: int
+    input: str
+    worker: str
+    epoch: int
+    at_ms: int
+    step: int = 1
+    kept: int = 0
+    calls: tuple[Call, ...] | None = None
+    step_usage: Mapping[str, int] | None = None
+    usage: Mapping[str, int] = field(default_factory=dict)
+    cost: float | None = None
+    mark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One agent: its queues and at most one turn."""
+
+    id: str
+    agent: str
+    model: str
+    mode: str
+    parent: str | None = None
+    status: Literal["idle", "running", "closed"] = "idle"
+    turns: int = 0
+    epoch: int = 0
+    inbox: tuple[Input, ...] = ()
+    steers: tuple[Steer, ...] = ()
+    turn: Turn | None = None
+
+    def next_input(self) -> Input | None:
+        """The input the next turn opens with: the first that is not set aside."""
+        return next((entry for entry in self.inbox if not entry.held), None)
+
+    def ready_steers(self) -> tuple[Steer, ...]:
+        """What the next safe point delivers (D3)."""
+        return tuple(steer for steer in self.steers if not steer.held)
+
+    def runnable(self) -> bool:
+        """Whether a worker may claim this loop (B2)."""
+        return self.status == "idle" and self.next_input() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An interrupt whose turns have not all ended.
+
+    `seq` divides what it touches from what came after it (E5); `then` are the inputs sent with it, which run first and
+    which it never touches (E12); `closing` says that it came with the end of the session (K1).
+    """
+
+    id: str
+    seq: int
+    at_ms: int
+    actor: Mapping[str, Any]
+    cause: str
+    queue: QueueChoice
+    turns: tuple[str, ...]
+    phases: Mapping[str, str]
+    closing: bool = False
+    then: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The whole of a session's protected state. `titled` says whether its title was chosen or made already."""
+
+    status: Literal["open", "closing", "closed"] = "open"
+    loops: Mapping[str, Loop] = field(default_factory=dict)
+    requests: Mapping[str, Request] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    titled: bool = False
+
+    def runnable(self) -> bool:
+        return self.status == "open" and any(loop.runnable() for loop in self.loops.values())
+
+    def primary(self) -> Loop:
+        """The loop people talk to when they name none."""
+        return next(loop for loop in self.loops.values() if loop.parent is None)
+
+    def with_loop(self, loop: Loop) -> "State":
+        return replace(self, loops={**self.loops, loop.id: loop})
+
+    def turn(self, turn_id: str) -> tuple[Loop, Turn] | None:
+        """The running turn of that id and its loop, or None when it is over or never was."""
+        for loop in self.loops.values():
+            if loop.turn is not None and loop.turn.id == turn_id:
+                return loop, loop.turn
+        return None
+
+
+def add_usage(a: Mapping[str, int], b: Mapping[str, int] | None) -> dict[str, int]:
+    """The sum of two usages, key by key (tokens)."""
+    total = dict(a)
+    for key, value in (b or {}).items():
+        total[key] = total.get(key, 0) + value
+    return total
+
+
+def to_json(state: State) -> dict[str, Any]:
+    """The state as the API and the cache hold it."""
+    return {"v": FOLD, **asdict(state)}
+
+
+def from_json(data: Mapping[str, Any]) -> State:
+    """The inverse of `to_json`."""
+    return State(
+        status=data["status"],
+        loops={key: _loop(value) for key, value in data["loops"].items()},
+        requests={key: _request(value) for key, value in data["requests"].items()},
+        settings=data["settings"],
+        titled=data["titled"],
+    )
+
+
+def _request(data: Mapping[str, Any]) -> Request:
+    return Request(**{**data, "turns": tuple(data["turns"]), "then": tuple(data["then"])})
+
+
+def _loop(data: Mapping[str, Any]) -> Loop:
+    return Loop(**{
+        **data,
+        "inbox": tuple(Input(**{**entry, "author": Author(**entry["author"])}) for entry in data["inbox"]),
+        "steers": tuple(Steer(**{**entry, "author": Author(**entry["author"])}) for entry in data["steers"]),
+        "turn": None if data["turn"] is None else _turn(data["turn"]),
+    })  # fmt: skip
+
+
+def _turn(data: Mapping[str, Any]) -> Turn:
+    calls = data["calls"]
+    return Turn(**{**data, "calls": None if calls is None else tuple(Call(**call) for call in calls)})
+
+
+Entry = TypeVar("Entry", Input, Steer)
+
+
+def without(entries: Iterable[Entry], *ids: str) -> tuple[Entry, ...]:
+    """The entries less those of the given ids."""
+    return tuple(entry for entry in entries if entry.id not in ids)

@@ -1,0 +1,152 @@
+"""Events of a loop -> what its model is sent: the only place that words a settled call, a stop or a steer for a model.
+
+The result is always acceptable to a strict provider: a reply's calls are followed at once by exactly one result each,
+in reply order (C4), and steers stand after all of them (D3).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sessions_app.engine.events import Event
+from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
+
+ERASED: Final = "[erased]"
+_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
+
+_WORDING: Final[Mapping[str, str]] = {
+    "denied": "[A person did not allow this call. It did not run and had no effect.]",
+    "interrupted": (
+        "[This call was started and then ended by a stop before it was finished. It may have had partial effects: "
+        "check before you repeat it. Its output until then follows.]"
+    ),
+    "not_run": "[This call was not run, because something else came first. It had no effect.]",
+    "lost": (
+        "[This call was started, but the process that ran it died. What it did is unknown: check before you repeat it. "
+        "What is known of its output follows.]"
+    ),
+}
+
+
+@dataclass(slots=True)
+class Transcript:
+    """A loop's conversation so far. Feed it the loop's events in order; `entries` is what the next request holds."""
+
+    keep_partial: bool = False
+    entries: list[Entry] = field(default_factory=list)
+    instructions: str = ""
+    model: str = ""
+    _texts: dict[str, str] = field(default_factory=dict)
+    _senders: dict[str, str] = field(default_factory=dict)
+    _calls: tuple[Call, ...] = ()
+    _results: dict[str, ResultEntry] = field(default_factory=dict)
+    _note: str = ""
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Take further events in."""
+        for event in events:
+            rule = getattr(self, "_on_" + _CAPITAL.sub("_", event.type).lower(), None)
+            if rule is not None:
+                rule(event)
+
+    def _on_session_created(self, event: Event) -> None:
+        self.keep_partial = bool(event.data["settings"].get("keep_partial_reply", self.keep_partial))
+
+    def _on_session_changed(self, event: Event) -> None:
+        settings = event.data.get("settings") or {}
+        self.keep_partial = bool(settings.get("keep_partial_reply", self.keep_partial))
+
+    def _on_loop_started(self, event: Event) -> None:
+        self.instructions, self.model = _words(event.data["instructions"]), event.data["model"]
+
+    def _on_input_queued(self, event: Event) -> None:
+        self._texts[event.data["input"]] = _words(event.data["text"])
+
+    _on_input_changed = _on_input_queued
+
+    def _on_steer_queued(self, event: Event) -> None:
+        self._texts[event.data["steer"]] = _words(event.data["text"])
+        self._senders.setdefault(event.data["steer"], event.actor.name)
+
+    def _on_turn_started(self, event: Event) -> None:
+        text = self._texts.pop(event.data["input"], ERASED)
+        self.entries.append(UserEntry(f"{self._note}\n\n{text}" if self._note else text))
+        self._note = ""
+
+    def _on_steer_delivered(self, event: Event) -> None:
+        steer = event.data["steer"]
+        sender, text = self._senders.pop(steer, "somebody"), self._texts.pop(steer, ERASED)
+        self.entries.append(UserEntry(f"[Message from {sender} while you work]\n{text}", interrupt=True))
+
+    def _on_step_planned(self, event: Event) -> None:
+        self._calls = tuple(
+            Call(call["call"], call["tool"], _arguments(call["arguments"])) for call in event.data["calls"]
+        )
+        self._results = {}
+        self.entries.append(AssistantEntry(_words(event.data["text"]), self._calls))
+
+    def _on_tool_settled(self, event: Event) -> None:
+        call = next(call for call in self._calls if call.id == event.data["call"])
+        self._results[call.id] = ResultEntry(call.id, call.tool, result_text(event.data), event.data["outcome"])
+        if len(self._results) == len(self._calls):
+            self.entries += [self._results[planned.id] for planned in self._calls]
+            self._calls = ()
+
+    def _on_step_done(self, event: Event) -> None:
+        text = event.data.get("text")
+        if text is not None:
+            self.entries.append(AssistantEntry(_words(text)))
+
+    def _on_turn_interrupted(self, event: Event) -> None:
+        cut = _words(event.data["cut_off"].get("text") or "")
+        if cut and self.keep_partial:
+            self.entries.append(AssistantEntry(cut + " [cut off here]"))
+        self._note = stop_note(event, bool(cut), self.keep_partial)
+
+    def _on_turn_failed(self, event: Event) -> None:
+        self._note = "[Your last turn ended by a technical fault before you had finished.]"
+
+
+def _words(text: Any) -> str:
+    """A text, or the sign of one that was erased (A3)."""
+    return text if isinstance(text, str) else ERASED
+
+
+def _arguments(arguments: Any) -> dict[str, object]:
+    return arguments if isinstance(arguments, dict) else {"_invalid": arguments}
+
+
+def result_text(data: Mapping[str, Any]) -> str:
+    """A settled call in words for the model: each outcome unmistakable (C4)."""
+    output, outcome = _words(data["output"]), data["outcome"]
+    if outcome in _WORDING:
+        return f"{_WORDING[outcome]}\n{output}".rstrip()
+    code = data.get("exit")
+    if code not in (None, 0):
+        output = f"{output}\n[exit status {code}]".lstrip("\n")
+    return output or "[no output]"
+
+
+_WHO: Final[Mapping[str, str]] = {
+    "worker_lost": "because the process that ran it died",
+    "worker_shutdown": "because the program was shut down",
+    "closing": "because the session was closed",
+}
+
+
+def stop_note(event: Event, cut: bool, kept: bool) -> str:
+    """What the next request says about a turn that was stopped, and by what (C3)."""
+    data = event.data
+    who = _WHO.get(data["cause"], f"by {event.actor.name}")
+    note = f"Your last turn was stopped {who} before you had finished."
+    reason = data.get("reason")
+    if isinstance(reason, str) and reason:
+        note += f" The reason given: {reason}"
+    if cut:
+        note += (
+            " Your unfinished reply stands above."
+            if kept
+            else " Your unfinished reply is not part of this conversation."
+        )
+    return f"[{note}]"

@@ -1,0 +1,1 @@
+"""The history of interruptions: the table and one stop in full."""

@@ -1,0 +1,132 @@
+"""The pages about stops: every one in a table, and each in full."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from sessions_app.log import listing, read
+from sessions_app.models import Session
+from sessions_app.pages import review, timeline, words
+from sessions_app.pages.worded import audience_of, role_in, worded
+from sessions_app.people.authenticate import SignedInRequest
+from sessions_app.people.roles import Role
+
+CAUSES: Final = (
+    ("", "All"),
+    ("person", "By a person"),
+    ("worker_lost", "Worker died"),
+    ("worker_shutdown", "Worker shut down"),
+)
+FILTERS: Final = ("person", "cause", "reason", "q", "cursor")
+AROUND_BEFORE: Final = 60
+AROUND_AFTER: Final = 20
+"""How many events before and after a stop its page looks at."""
+
+
+@require_safe
+@worded
+def interruptions(request: SignedInRequest) -> HttpResponse:
+    """Every stop in the sessions one may read, the newest first."""
+    return render(request, "interruptions.html", _stops(request, None))
+
+
+@require_safe
+@worded
+def session_interruptions(request: SignedInRequest, session: UUID) -> HttpResponse:
+    """The stops of one session, the newest first."""
+    role_in(request, session)
+    return render(request, "interruptions.html", _stops(request, Session.objects.get(pk=session)))
+
+
+def _stops(request: SignedInRequest, session: Session | None) -> dict[str, Any]:
+    """The table's context. Filters are the API's and stand in the address, so that a view of it can be shared."""
+    query = {name: request.GET[name].strip() for name in FILTERS if request.GET.get(name)}
+    found = listing.interruptions(
+        request.principal,
+        session=str(session.pk) if session else None,
+        person=query.get("person"),
+        cause=query.get("cause"),
+        reason=query.get("reason"),
+        q=query.get("q"),
+        cursor=query.get("cursor"),
+        start=_instant(request.GET.get("from", "")),
+        end=_instant(request.GET.get("to", "")),
+    )
+    return {
+        "items": [_stop_row(item) for item in found["items"]],
+        "next": found["next"],
+        "query": query,
+        "causes": CAUSES,
+        "session": {"id": str(session.pk), "title": session.title} if session else None,
+    }
+
+
+def _instant(text: str) -> datetime | None:
+    """An instant of the address; one without a zone is UTC, and one that is none filters nothing."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _stop_row(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {**item, "by_somebody": item["cause"] in ("person", "token", "admin") and item.get("actor") is not None}
+
+
+@require_safe
+@worded
+def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
+    """One stop, with everything its terminal holds, in words."""
+    item = _stop_row(listing.interruption(request.principal, str(interruption)))
+    role = role_in(request, item["session"])
+    events = _around(item, role)
+    terminal = next(event for event in events if event["type"] == "TurnInterrupted" and event["turn"] == item["id"])
+    data = terminal["data"]
+    reason = item.get("reason") or words.text_of(data.get("reason"))
+    cut = data.get("cut_off") or {}
+    return render(request, "interruption.html", {
+        "item": item,
+        "data": data,
+        "reason": reason,
+        "headline": words.stopped_by(item["cause"], item["actor"] if item["by_somebody"] else None, data.get("which")),
+        "facts": timeline.stop_facts(data),
+        "processes": data["processes"],
+        "waiting": _fates(data),
+        "usage": ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in (data.get("usage") or {}).items()),
+        "axis": review.axis(events, item["id"], data.get("request")),
+        "cut_text": words.text_of(cut.get("text")),
+        "cut_reasoning": words.text_of(cut.get("reasoning")),
+        "told": _keeps_partial(item["session"]),
+    })  # fmt: skip
+
+
+def _around(item: Mapping[str, Any], role: Role) -> list[dict[str, Any]]:
+    """The events up to the terminal, and the first ones after it, in order."""
+    audience = audience_of(role)
+    seq = item["seq"]
+    before = read.events(item["session"], before=seq + 1, limit=AROUND_BEFORE, order="desc", audience=audience)
+    after = read.events(item["session"], after=seq, limit=AROUND_AFTER, audience=audience)
+    return [orjson.loads(frame) for frame in (*reversed(before), *after)]
+
+
+def _keeps_partial(session: str) -> bool:
+    settings = Session.objects.filter(pk=session).values_list("settings", flat=True).first() or {}
+    return bool(settings.get("keep_partial_reply"))
+
+
+def _fates(data: Mapping[str, Any]) -> str:
+    """What became of what waited, in one line."""
+    inputs, steers = data["inputs"], data.get("steers") or {}
+    fates = (
+        ("went on", len(inputs["kept"]) + len(steers.get("kept", ()))),
+        ("paused", len(inputs["held"]) + len(steers.get("held", ()))),
+        ("given back or dropped", len(inputs["cancelled"]) + len(steers.get("withdrawn", ()))),
+    )
+    return ", ".join(f"{words.counted(n, 'message')} {fate}" for fate, n in fates if n) or "none waited"

@@ -1,0 +1,193 @@
+"""Lists over sessions, for whoever may read them: the sessions themselves and their interruptions."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, LiteralString
+from uuid import UUID
+
+from psycopg import Cursor, sql
+
+from sessions_app.engine.errors import Refused
+from sessions_app.log import db
+from sessions_app.log.db import Row
+from sessions_app.log.frames import instant
+from sessions_app.log.read import payload
+from sessions_app.people.members import members_of
+from sessions_app.people.principals import Principal
+from sessions_app.people.roles import CAN, require
+
+PAGE_MAX: Final = 200
+_SESSION: Final = (
+    "s.id, s.title, s.word, s.word_since, s.active_at, s.created_at, s.created_by_id, s.workspace, s.model, s.pinned, "
+    "s.archived, s.head, s.settings"
+)
+_ITEM: Final = (
+    "i.id, i.request, i.session_id, i.loop, i.seq, i.turn_index, i.at, i.actor, i.cause, i.reason, i.phase, "
+    "i.ended_by, i.acknowledged_ms, i.settled_ms, i.steps_kept, i.cut_off, i.ended, i.surviving, i.unknown, i.kept, "
+    "i.held, i.cancelled, s.title, m.role"
+)
+# An administrator may read every session; everybody else those they are a member of.
+_MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %s"
+
+
+def _session(row: Sequence[Any]) -> dict[str, Any]:
+    (
+        id_, title, word, since, active_at, created_at, created_by, workspace, model, pinned, archived, head, settings,
+    ) = row  # fmt: skip
+    return {
+        "id": str(id_), "title": title, "state": word, "since": instant(since), "active_at": instant(active_at),
+        "created_at": instant(created_at), "created_by": str(created_by), "workspace": workspace, "model": model,
+        "pinned": pinned, "archived": archived, "head": head, "settings": settings, "cost": None,
+    }  # fmt: skip
+
+
+def session_view(principal: Principal, session: str) -> dict[str, Any]:
+    """One session with its members, its `head`, and what the caller may do in it; `session_not_found`."""
+    with db.cursor("read") as cur:
+        role = require(cur, principal, session, "read")
+        row = _one(cur, "SELECT " + _SESSION + " FROM session s WHERE s.id = %s", session)
+        members = [member.json() for member in members_of(cur, session)] if role != "observer" else []
+    return {**_session(row), "members": members, "role": role, "can": sorted(CAN[role])}
+
+
+def _one(cur: Cursor[Row], query: LiteralString, id: str) -> Row:
+    row = cur.execute(query, (id,)).fetchone()
+    if row is None:
+        raise Refused("session_not_found", "There is no such session.")
+    return row
+
+
+def list_sessions(
+    principal: Principal, state: str | None = None, q: str | None = None, cursor: str | None = None, limit: int = 50
+) -> dict[str, Any]:
+    """The caller's sessions, pinned first, then the last active: `{items, next}`. `q` searches titles."""
+    where: list[sql.Composable] = [sql.SQL("m.person_id = %s")]
+    values: list[Any] = [principal.person]
+    if state:
+        where.append(sql.SQL("s.word = %s"))
+        values.append(state)
+    if q:
+        where.append(sql.SQL("s.title ILIKE %s"))
+        values.append(f"%{_escaped(q)}%")
+    if cursor:
+        pinned, at, last = _position(cursor, 3)
+        where.append(sql.SQL("(s.pinned, s.active_at, s.id) < (%s::boolean, %s::timestamptz, %s::uuid)"))
+        values += [pinned, at, last]
+    query = sql.SQL(
+        "SELECT {columns} FROM session s JOIN member m ON m.session_id = s.id WHERE {where} "
+        "ORDER BY s.pinned DESC, s.active_at DESC, s.id DESC LIMIT %s"
+    ).format(columns=sql.SQL(_SESSION), where=sql.SQL(" AND ").join(where))
+    size = min(limit, PAGE_MAX)
+    with db.cursor("read") as cur:
+        rows = cur.execute(query, [*values, size + 1]).fetchall()
+    items = [_session(row) for row in rows[:size]]
+    last_item = items[-1] if len(rows) > size else None
+    following = None
+    if last_item is not None:
+        following = f"{last_item['pinned']}~{last_item['active_at']}~{last_item['id']}".lower()
+    return {"items": items, "next": following}
+
+
+def interruptions(
+    principal: Principal,
+    *,
+    session: str | None = None,
+    person: str | None = None,
+    cause: str | None = None,
+    reason: str | None = None,
+    q: str | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> dict[str, Any]:
+    """Interrupted turns of the sessions the caller may read, the newest first: `{items, next}`."""
+    where: list[sql.Composable] = [sql.SQL("m.role IS NOT NULL")]
+    values: list[Any] = [principal.person]
+
+    def narrow(condition: LiteralString, *given: Any) -> None:
+        where.append(sql.SQL(condition))
+        values.extend(given)
+
+    if session is not None:
+        with db.cursor("read") as cur:
+            if require(cur, principal, session, "read") == "admin":
+                where.clear()
+        narrow("i.session_id = %s", session)
+    if person:
+        narrow("(i.actor->>'id' = %s OR lower(i.actor->>'name') = lower(%s))", person, person)
+    if cause:
+        narrow("i.cause = %s", cause)
+    if reason:
+        narrow("i.reason ILIKE %s", f"%{_escaped(reason)}%")
+    if q:
+        like = f"%{_escaped(q)}%"
+        narrow("(i.reason ILIKE %s OR i.actor->>'name' ILIKE %s OR s.title ILIKE %s)", like, like, like)
+    if start is not None:
+        narrow("i.at >= %s", start)
+    if end is not None:
+        narrow("i.at < %s", end)
+    if cursor:
+        narrow("(i.at, i.id) < (%s::timestamptz, %s::uuid)", *_position(cursor, 2))
+    query = sql.SQL("SELECT {columns} FROM interruption i {mine} WHERE {where} ORDER BY i.at DESC, i.id DESC LIMIT %s")
+    query_ = query.format(columns=sql.SQL(_ITEM), mine=sql.SQL(_MINE), where=sql.SQL(" AND ").join(where))
+    size = min(limit, PAGE_MAX)
+    with db.cursor("read") as cur:
+        rows = cur.execute(query_, [*values, size + 1]).fetchall()
+    items = [_item(row) for row in rows[:size]]
+    return {"items": items, "next": f"{items[-1]['at']}~{items[-1]['id']}" if len(rows) > size else None}
+
+
+def interruption(principal: Principal, id: str) -> dict[str, Any]:
+    """One interruption by its turn's id, with its terminal's data; `not_found` also for one that is not the caller's."""
+    with db.cursor("read") as cur:
+        query = sql.SQL("SELECT {columns} FROM interruption i {mine} WHERE i.id = %s").format(
+            columns=sql.SQL(_ITEM), mine=sql.SQL(_MINE)
+        )
+        row = cur.execute(query, (principal.person, id)).fetchone()
+        if row is None:
+            raise Refused("not_found", "There is no such interruption, or it is not yours.")
+        item = _item(row)
+        try:
+            require(cur, principal, item["session"], "read")
+        except Refused as refused:
+            if refused.code != "session_not_found":
+                raise
+            raise Refused("not_found", "There is no such interruption, or it is not yours.") from None
+        return {**item, "data": payload(cur, item["session"], item["seq"])}
+
+
+def _item(row: Sequence[Any]) -> dict[str, Any]:
+    names = [part.strip().partition(".")[2] for part in _ITEM.split(",")]
+    item = dict(zip(names, row, strict=True))
+    role = item.pop("role")
+    session = str(item.pop("session_id"))
+    actor = item["actor"]
+    if role == "observer" and actor["device"] is not None:
+        actor = {**actor, "device": {"kind": actor["device"]["kind"]}}
+    request = None if item["request"] is None else str(item["request"])
+    turn = str(item["id"])
+    return {
+        **item, "id": turn, "turn": turn, "session": session, "loop": str(item["loop"]), "at": instant(item["at"]),
+        "actor": actor, "request": request,
+    }  # fmt: skip
+
+
+def _escaped(words: str) -> str:
+    """Words for ILIKE, taken literally; PostgreSQL text cannot hold a NUL."""
+    return words.replace("\0", "\ufffd").replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+
+
+def _position(cursor: str, parts: int) -> list[str]:
+    """Where a page ended; `invalid` for a cursor that no page gave."""
+    found = cursor.split("~")
+    try:
+        if len(found) != parts:
+            raise ValueError(cursor)
+        UUID(found[-1])
+        datetime.fromisoformat(found[-2].upper())
+        if parts == 3 and found[0] not in ("true", "false"):
+            raise ValueError(cursor)
+    except ValueError:
+        raise Refused("invalid", "This cursor is not one of ours.", field="cursor") from None
+    return found

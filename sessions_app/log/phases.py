@@ -1,0 +1,101 @@
+"""What workers do at this moment, beside the log and outside the session's lock (A1), and the leases they live by."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sessions_app.log import db
+
+LEASE_S = 10.0
+"""A worker that has not renewed its lease for so long is dead to everybody (J2)."""
+
+
+def set_retry(turn: str, epoch: int, attempt: int, wait_s: float) -> datetime | None:
+    """The turn waits before attempt `attempt`; when it will try, by the database's clock."""
+    with db.cursor("write") as cur:
+        row = cur.execute(
+            """UPDATE running_turn SET phase = 'retry', since = clock_timestamp(), attempt = %s,
+                   next_at = clock_timestamp() + make_interval(secs => %s)
+               WHERE turn = %s AND epoch = %s RETURNING next_at""",
+            (attempt, wait_s, turn, epoch),
+        ).fetchone()
+    return None if row is None else row[0]
+
+
+def set_model(turn: str, epoch: int, attempt: int) -> None:
+    """The turn asks its model, for the `attempt`th time at this step."""
+    with db.cursor("write") as cur:
+        cur.execute(
+            """UPDATE running_turn SET phase = 'model', since = clock_timestamp(), attempt = %s, next_at = NULL
+               WHERE turn = %s AND epoch = %s""",
+            (attempt, turn, epoch),
+        )
+
+
+def acknowledge(turn: str) -> tuple[str, int] | None:
+    """The turn's worker has heard of its mark: (request, ms from the mark until now); None when it is not marked."""
+    with db.cursor("stop") as cur:
+        row = cur.execute(
+            """UPDATE turn_mark SET acknowledged_at = coalesce(acknowledged_at, clock_timestamp()) WHERE turn = %s
+               RETURNING request, extract(epoch FROM acknowledged_at - marked_at) * 1000""",
+            (turn,),
+        ).fetchone()
+    return None if row is None else (str(row[0]), max(0, int(row[1])))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A worker as it introduces itself."""
+
+    id: str
+    host: str
+    boot_id: str
+    pid: int
+    warden_pid: int
+    isolation: str
+
+
+def enlist(worker: WorkerRow) -> None:
+    """A new worker with a fresh lease."""
+    with db.cursor("write") as cur:
+        cur.execute(
+            """INSERT INTO worker (id, host, boot_id, pid, warden_pid, isolation, beat_at, alive_until)
+               VALUES (%s, %s, %s, %s, %s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))""",
+            (worker.id, worker.host, worker.boot_id, worker.pid, worker.warden_pid, worker.isolation, LEASE_S),
+        )
+
+
+def beat(worker: str) -> bool:
+    """Renew a worker's lease, on the database's clock (J2); false when nobody knows the worker any more."""
+    with db.cursor("stop") as cur:
+        cur.execute(
+            """UPDATE worker SET beat_at = clock_timestamp(),
+                   alive_until = clock_timestamp() + make_interval(secs => %s) WHERE id = %s""",
+            (LEASE_S, worker),
+        )
+        return cur.rowcount == 1
+
+
+def retire(worker: str) -> None:
+    """A worker that has ended all its turns leaves."""
+    with db.cursor("write") as cur:
+        cur.execute("DELETE FROM worker WHERE id = %s", (worker,))
+
+
+def marked_among(turns: list[str]) -> list[str]:
+    """Which of these turns are marked: the slow poll behind the stop's bell (L5)."""
+    with db.cursor("stop") as cur:
+        return [str(row[0]) for row in cur.execute("SELECT turn FROM turn_mark WHERE turn = ANY(%s)", (turns,))]
+
+
+def runnable_loops(limit: int) -> list[tuple[str, str]]:
+    """(session, loop) of loops that somebody may claim, longest waiting first (B2)."""
+    with db.cursor("read") as cur:
+        rows = cur.execute(
+            "SELECT id, state FROM session WHERE runnable ORDER BY active_at LIMIT %s", (limit,)
+        ).fetchall()
+    return [(str(row[0]), loop) for row in rows for loop, state in row[1]["loops"].items() if _claimable(state)]
+
+
+def _claimable(loop: dict[str, Any]) -> bool:
+    return loop["status"] == "idle" and any(not entry["held"] for entry in loop["inbox"])

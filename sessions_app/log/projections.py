@@ -1,0 +1,164 @@
+"""Tables that are folds of the log, for queries: session columns, interruptions, members, the running turns' rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+if TYPE_CHECKING:
+    from psycopg import Cursor
+
+    from sessions_app.engine.events import Event
+    from sessions_app.engine.state import State
+    from sessions_app.log.append import Locked
+    from sessions_app.log.db import Row
+    from sessions_app.log.frames import Stored
+
+Rule = Callable[["Cursor[Row]", "Locked", "Event", "Stored"], None]
+
+
+def session_columns(state: State) -> tuple[str, bool]:
+    """(word, runnable): the session's state in one word, and whether a worker may claim something of it (B2)."""
+    if state.status == "closed":
+        return "closed", False
+    if state.status == "closing":
+        return "closing", False
+    turns = [loop.turn for loop in state.loops.values() if loop.turn is not None]
+    if any(turn.mark is not None for turn in turns):
+        return "stopping", state.runnable()
+    if turns:
+        return "running", state.runnable()
+    return ("waiting" if state.runnable() else "idle"), state.runnable()
+
+
+def project(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    """Bring the projections up to one event."""
+    rule = _RULES.get(event.type)
+    if rule is not None:
+        rule(cur, locked, event, row)
+
+
+def _changed(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    if event.data.get("title") is not None:
+        cur.execute("UPDATE session SET title = %s WHERE id = %s", (event.data["title"], locked.session))
+    if event.data.get("settings") is not None:
+        settings = Jsonb(dict(locked.state.settings))
+        cur.execute("UPDATE session SET settings = %s WHERE id = %s", (settings, locked.session))
+
+
+def _member(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    person, role = event.data["person"], event.data["role"]
+    if role is None:
+        cur.execute("DELETE FROM member WHERE session_id = %s AND person_id = %s", (locked.session, person))
+        return
+    cur.execute(
+        """INSERT INTO member (session_id, person_id, role) VALUES (%s, %s, %s)
+           ON CONFLICT (session_id, person_id) DO UPDATE SET role = excluded.role""",
+        (locked.session, person, role),
+    )
+
+
+def _turn_started(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    cur.execute(
+        """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
+           VALUES (%s, %s, %s, %s, %s, 1, 1, 'model', %s, '')""",
+        (event.turn, locked.session, event.loop, event.data["worker"], event.data["epoch"], row.at),
+    )
+
+
+def _phase(cur: Cursor[Row], event: Event, row: Stored, phase: str, step: int, call: str) -> None:
+    cur.execute(
+        """UPDATE running_turn SET phase = %s, since = %s, step = %s, call = %s, attempt = 1, next_at = NULL
+           WHERE turn = %s""",
+        (phase, row.at, step, call, event.turn),
+    )
+
+
+def _tool_started(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    _phase(cur, event, row, "tool", event.step or 1, event.data["call"])
+
+
+def _tool_settled(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    _phase(cur, event, row, "model", event.step or 1, "")
+
+
+def _next_step(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    _phase(cur, event, row, "model", (event.step or 0) + 1, "")
+
+
+def _marked(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    turns = event.data["turns"]
+    if turns:
+        cur.execute(
+            """INSERT INTO turn_mark (turn, session, worker, request, marked_at)
+               SELECT turn, session, worker, %s, %s FROM running_turn WHERE turn = ANY(%s)""",
+            (event.data["request"], row.at, turns),
+        )
+
+
+def _ended(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    cur.execute("DELETE FROM running_turn WHERE turn = %s", (event.turn,))
+    cur.execute("DELETE FROM turn_mark WHERE turn = %s", (event.turn,))
+
+
+def _interrupted(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    _ended(cur, locked, event, row)
+    insert_interruption(cur, locked.session, event, row, locked.state.loops[event.loop or ""].turns)
+
+
+def insert_interruption(cur: Cursor[Row], session: str, event: Event, row: Stored, index: int) -> None:
+    """One row of the interruptions table from its terminal; `index` is the turn's number."""
+    data: dict[str, Any] = event.data
+    cut = data["cut_off"]
+    columns: dict[str, Any] = {
+        "id": event.turn,
+        "session_id": session,
+        "loop": event.loop,
+        "seq": event.seq,
+        "turn_index": index,
+        "at": row.at,
+        "request": data.get("request"),
+        "actor": Jsonb(event.actor.json()),
+        "cause": data["cause"],
+        "reason": data.get("reason"),
+        "phase": data["phase"],
+        "ended_by": data["ended_by"],
+        "acknowledged_ms": data["acknowledged_ms"],
+        "settled_ms": data["settled_ms"],
+        "steps_kept": data["steps_kept"],
+        "cut_off": sum(len(text) for text in cut.values() if isinstance(text, str)),
+        "ended": len(data["processes"]["ended"]),
+        "surviving": len(data["processes"]["surviving"]),
+        "unknown": data["processes"]["unknown"],
+        "kept": len(data["inputs"]["kept"]),
+        "held": len(data["inputs"]["held"]),
+        "cancelled": len(data["inputs"]["cancelled"]),
+    }
+    statement = sql.SQL("INSERT INTO interruption ({}) VALUES ({})").format(
+        sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join([sql.Placeholder()] * len(columns))
+    )
+    cur.execute(statement, list(columns.values()))
+
+
+def _reason_given(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    cur.execute("UPDATE interruption SET reason = %s WHERE id = %s", (event.data["reason"], event.data["turn"]))
+
+
+_RULES: Final[dict[str, Rule]] = {
+    "SessionCreated": _changed,
+    "SessionChanged": _changed,
+    "MemberChanged": _member,
+    "TurnStarted": _turn_started,
+    "ToolStarted": _tool_started,
+    "ToolSettled": _tool_settled,
+    "StepDone": _next_step,
+    "OutputSuperseded": _next_step,
+    "InterruptRequested": _marked,
+    "TurnDone": _ended,
+    "TurnFailed": _ended,
+    "TurnInterrupted": _interrupted,
+    "InterruptReasonGiven": _reason_given,
+}

@@ -1,0 +1,168 @@
+"""Reading the log and what is folded from it. Nothing here takes a session's lock."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
+
+import orjson
+from psycopg import Cursor, sql
+
+from sessions_app.engine.actors import Actor, Device
+from sessions_app.engine.errors import NO_SESSION, Refused
+from sessions_app.engine.events import Data, Event
+from sessions_app.log import db
+from sessions_app.log.db import Row
+from sessions_app.log.frames import Audience, Stored, event_frame, instant
+from sessions_app.log.payload import facts_only, whole
+
+COLUMNS: Final = "seq, type, at, loop, turn, step, actor, cause, facts, texts"
+PAGE_MAX: Final = 1000
+_PAGE: Final = sql.SQL("SELECT {columns} FROM event WHERE {where} ORDER BY seq {order} LIMIT %s")
+
+
+def stored(session: str, row: Sequence[Any]) -> Stored:
+    """A row of `COLUMNS` as a value."""
+    seq, type_, at, loop, turn, step, actor, cause, facts, texts = row
+    return Stored(
+        session, seq, type_, at, _text(loop), _text(turn), step, actor, cause, bytes(facts),
+        None if texts is None else bytes(texts),
+    )  # fmt: skip
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def as_event(row: Stored, *, texts: bool = True) -> Event:
+    """A stored row as the engine reads it; without its texts for a fold (A2)."""
+    actor = orjson.loads(row.actor)
+    device = actor["device"]
+    who = Actor(actor["kind"], actor["id"], actor["name"], None if device is None else Device(**device))
+    data = whole(row.facts, row.texts) if texts else facts_only(row.facts)
+    return Event(row.seq, int(row.at.timestamp() * 1000), row.type, data, row.loop, row.turn, row.step, who, row.cause)
+
+
+def rows(
+    cur: Cursor[Row],
+    session: str,
+    *,
+    after: int = 0,
+    before: int | None = None,
+    limit: int = PAGE_MAX,
+    types: Iterable[str] = (),
+    loop: str | None = None,
+    order: Literal["asc", "desc"] = "asc",
+) -> list[Stored]:
+    """A page of the log: `after < seq < before`, at most `limit`. Events of the session itself pass any `loop` (L4)."""
+    where, values = [sql.SQL("session_id = %s AND seq > %s")], [session, after]
+    if before is not None:
+        where.append(sql.SQL("seq < %s"))
+        values.append(before)
+    wanted = list(types)
+    if wanted:
+        where.append(sql.SQL("type = ANY(%s)"))
+        values.append(wanted)
+    if loop is not None:
+        where.append(sql.SQL("(loop = %s OR loop IS NULL)"))
+        values.append(loop)
+    query = _PAGE.format(
+        columns=sql.SQL(COLUMNS),
+        where=sql.SQL(" AND ").join(where),
+        order=sql.SQL("DESC" if order == "desc" else "ASC"),
+    )
+    return [stored(session, row) for row in cur.execute(query, [*values, min(limit, PAGE_MAX)]).fetchall()]
+
+
+def events(
+    session: str,
+    after: int = 0,
+    before: int | None = None,
+    limit: int = PAGE_MAX,
+    types: Iterable[str] = (),
+    loop: str | None = None,
+    order: Literal["asc", "desc"] = "asc",
+    audience: Audience = "member",
+) -> list[bytes]:
+    """A page of the log as frames, byte for byte what the socket sends that audience."""
+    with db.cursor("read") as cur:
+        page = rows(cur, session, after=after, before=before, limit=limit, types=types, loop=loop, order=order)
+    return [event_frame(row, audience) for row in page]
+
+
+def engine_events(session: str, after: int = 0, loop: str | None = None) -> list[Event]:
+    """Every event after `after`, for the transcript and the fold."""
+    result: list[Event] = []
+    with db.cursor("read") as cur:
+        while True:
+            page = rows(cur, session, after=after, loop=loop)
+            result += [as_event(row) for row in page]
+            if len(page) < PAGE_MAX:
+                return result
+            after = page[-1].seq
+
+
+def payload(cur: Cursor[Row], session: str, seq: int) -> Data:
+    """The whole payload of one event."""
+    row = cur.execute("SELECT facts, texts FROM event WHERE session_id = %s AND seq = %s", (session, seq)).fetchone()
+    if row is None:
+        raise Refused("not_found", "There is no such event.")
+    return whole(bytes(row[0]), None if row[1] is None else bytes(row[1]))
+
+
+def heads(sessions: Iterable[str]) -> dict[str, int]:
+    """The newest seq of each session: the slow poll behind the bell (L5)."""
+    with db.cursor("read") as cur:
+        found = cur.execute("SELECT id, head FROM session WHERE id = ANY(%s)", (list(sessions),)).fetchall()
+    return {str(row[0]): row[1] for row in found}
+
+
+def snapshot(session: str) -> dict[str, Any]:
+    """`{seq, state, texts}`: where a fresh page starts (L1). `texts` are those of what waits, by id."""
+    with db.cursor("read") as cur:
+        row = cur.execute("SELECT head, state FROM session WHERE id = %s", (session,)).fetchone()
+        if row is None:
+            raise Refused("session_not_found", NO_SESSION)
+        waiting = {
+            entry["text_seq"]: entry["id"]
+            for loop in row[1]["loops"].values()
+            for entry in (*loop["inbox"], *loop["steers"])
+        }
+        texts = cur.execute(
+            "SELECT seq, facts, texts FROM event WHERE session_id = %s AND seq = ANY(%s)", (session, list(waiting))
+        ).fetchall()
+    return {
+        "seq": row[0],
+        "state": row[1],
+        "texts": {
+            waiting[seq]: whole(bytes(facts), None if part is None else bytes(part))["text"]
+            for seq, facts, part in texts
+        },
+    }
+
+
+def phases(session: str) -> list[dict[str, Any]]:
+    """What workers are doing this moment in a session, as `hello.live.phases` says it."""
+    with db.cursor("read") as cur:
+        found = cur.execute(
+            """SELECT loop, turn, phase, since, attempt, next_at, worker, step, call FROM running_turn
+               WHERE session = %s""",
+            (session,),
+        ).fetchall()
+    result = []
+    for loop, turn, phase, since, attempt, next_at, worker, step, call in found:
+        item: dict[str, Any] = {"loop": str(loop), "turn": str(turn), "phase": phase, "since": instant(since)}
+        item |= {"attempt": attempt, "step": step, "worker": str(worker)}
+        if call:
+            item["call"] = call
+        if next_at is not None:
+            item["next_at"] = instant(next_at)
+        result.append(item)
+    return result
+
+
+def workspace_of(session: str) -> str:
+    """The folder a session's agent works in."""
+    with db.cursor("read") as cur:
+        row = cur.execute("SELECT workspace FROM session WHERE id = %s", (session,)).fetchone()
+    if row is None:
+        raise Refused("session_not_found", NO_SESSION)
+    return str(row[0])

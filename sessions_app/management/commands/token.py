@@ -1,0 +1,28 @@
+"""`steerweb token create --user NAME --name LABEL [--agent]`: one API token on stdout, nothing else."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from sessions_app.engine.errors import Refused
+from sessions_app.people.accounts import account_named
+from sessions_app.people.tokens import create_token
+
+
+class Command(BaseCommand):
+    help = "print a new API token"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="a new token")
+        create.add_argument("--user", required=True, metavar="NAME", help="whom it speaks for")
+        create.add_argument("--name", required=True, metavar="LABEL", help="what it is called in the history")
+        create.add_argument("--agent", action="store_true", help="for an agent: what it sends is of machine agency")
+
+    def handle(self, *, user: str, name: str, agent: bool, **options: Any) -> None:
+        try:
+            token = create_token(account_named(user), name, agent=agent)
+        except Refused as refused:
+            raise CommandError(refused.detail) from refused
+        self.stdout.write(token)

@@ -1,0 +1,32 @@
+"""`steerweb worker`: one process that runs agent loops."""
+
+import os
+import warnings
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+
+class Command(BaseCommand):
+    help = "Run agent loops until told to end (SIGTERM)."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        default = int(os.environ.get("STEERWEB_TURNS", "100"))
+        parser.add_argument("--turns", type=int, default=default, help="run at most so many turns at once")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        from celery.platforms import SecurityWarning
+
+        from sessions_app.worker import app as entry
+        from sessions_app.worker.service import Worker
+        from steerweb.celery import app
+
+        warnings.simplefilter("ignore", SecurityWarning)  # what tools run as is said on the page, in words
+        entry.start(Worker(settings.DATABASE_URL, Path(settings.DATA_DIR), options["turns"]))
+        # Four threads suffice: a task only hands its loop over.
+        arguments = ["--quiet", "worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"]
+        app.start([*arguments, "--without-gossip", "--without-mingle", "--without-heartbeat"])

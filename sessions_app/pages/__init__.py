@@ -1,0 +1,1 @@
+"""What the served pages say and show, before any script runs."""

@@ -1,0 +1,217 @@
+"""The timeline as it is served: a fold of events into blocks that a template can show without any script."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from sessions_app.pages.words import (
+    actor_name,
+    between_ms,
+    call_line,
+    counted,
+    duration,
+    hue,
+    money,
+    outcome,
+    stopped_by,
+    text_of,
+)  # fmt: skip
+
+Event = Mapping[str, Any]
+Item = dict[str, Any]
+OUTPUT_LINES: Final = 20
+OUTPUT_CHARS: Final = 4000
+_DOTS: Final = {"ok": "done", "interrupted": "stop", "lost": "stop"}
+
+
+class Timeline:
+    """Blocks in order: turns with their items, and notes between them. `texts` are those of messages that wait."""
+
+    def __init__(self, texts: Mapping[str, Any]) -> None:
+        self.blocks: list[Item] = []
+        self._turns: dict[str, Item] = {}
+        self._texts: dict[str, Any] = dict(texts)
+        self._authors: dict[str, Mapping[str, Any]] = {}
+        self._calls: dict[str, Item] = {}
+
+    def apply(self, event: Event) -> None:
+        """One event further."""
+        rule = _RULES.get(event["type"])
+        if rule is not None:
+            rule(self, event)
+
+    def turn(self, event: Event) -> Item:
+        """The turn an event belongs to; one whose beginning is not among the events begins with it."""
+        if event["turn"] not in self._turns:
+            turn: Item = {"kind": "turn", "id": event["turn"], "items": [], "status": "running"}
+            self._turns[event["turn"]] = turn
+            self.blocks.append(turn)
+        return self._turns[event["turn"]]
+
+    def remember(self, identity: str, event: Event) -> None:
+        """Keep a message's words and author until it lands."""
+        self._texts[identity] = event["data"].get("text")
+        self._authors.setdefault(identity, event["actor"])
+
+    def said(self, event: Event, identity: str, **values: Any) -> Item:
+        """A message where it landed."""
+        author = self._authors.get(identity)
+        item = {
+            "kind": "said", "by": actor_name(author), "hue": hue(author["id"]) if author else "",
+            "text": text_of(self._texts.get(identity)) or "…", **values,
+        }  # fmt: skip
+        self.turn(event)["items"].append(item)
+        return item
+
+    def reply(self, event: Event, **values: Any) -> None:
+        """A reply's reasoning and words."""
+        for kind in ("reasoning", "text"):
+            words = text_of(event["data"].get(kind))
+            if words:
+                self.turn(event)["items"].append({"kind": kind, "text": words, **values})
+
+    def calls(self, event: Event, status: str, is_: str) -> None:
+        """The calls a reply asked for."""
+        for call in event["data"].get("calls") or ():
+            line = call_line(call["tool"], call["arguments"])
+            item: Item = {"kind": "tool", "line": line.split("\n")[0], "status": status, "is": is_, "dot": "none"}
+            self._calls[call["call"]] = item
+            self.turn(event)["items"].append(item)
+
+    def call(self, event: Event) -> Item:
+        """One of them; a call whose plan is not among the events is made up from what is known."""
+        data = event["data"]
+        if data["call"] not in self._calls:
+            item: Item = {"kind": "tool", "line": call_line(data.get("tool") or "tool", data.get("arguments"))}
+            self._calls[data["call"]] = item
+            self.turn(event)["items"].append(item)
+        return self._calls[data["call"]]
+
+    def names(self, identities: Iterable[str]) -> str:
+        return " and ".join(sorted({actor_name(self._authors.get(identity)) for identity in identities}))
+
+    def note(self, event: Event, words: str) -> None:
+        self.blocks.append({"kind": "note", "words": words, "at": event["at"]})
+
+    def end(self, event: Event, status: str) -> Item:
+        """The turn's last word."""
+        turn, data = self.turn(event), event["data"]
+        turn |= {"status": status, "cost": money(data.get("cost"))}
+        if "at" in turn:
+            turn["length"] = duration(data.get("duration_ms") or between_ms(turn["at"], event["at"]))
+        cut = data.get("cut_off") or {}
+        for kind in ("reasoning", "text"):
+            if text_of(cut.get(kind)):
+                turn["items"].append({"kind": kind, "text": text_of(cut[kind]), "cut": True})
+        return turn
+
+
+def _queued(timeline: Timeline, event: Event) -> None:
+    timeline.remember(event["data"].get("input") or event["data"]["steer"], event)
+
+
+def _turn_started(timeline: Timeline, event: Event) -> None:
+    turn = timeline.turn(event)
+    item = timeline.said(event, event["data"]["input"])
+    turn |= {"index": event["data"]["index"], "at": event["at"], "by": item["by"], "hue": item["hue"]}
+
+
+def _steer_delivered(timeline: Timeline, event: Event) -> None:
+    timeline.said(event, event["data"]["steer"], steer=True, where="landed here")
+
+
+def _step_planned(timeline: Timeline, event: Event) -> None:
+    timeline.reply(event)
+    timeline.calls(event, "not started", "planned")
+
+
+def _tool_started(timeline: Timeline, event: Event) -> None:
+    timeline.call(event).update(status="running", dot="live", **{"is": "running"})
+
+
+def _tool_settled(timeline: Timeline, event: Event) -> None:
+    data = event["data"]
+    is_ = "cut" if data["outcome"] == "not_run" else "settled"
+    text = text_of(data.get("output"))
+    lines = text[-OUTPUT_CHARS:].rstrip("\n").split("\n")
+    output = "\n".join(lines[-OUTPUT_LINES:])
+    dot = _DOTS.get(data["outcome"], "")
+    timeline.call(event).update(status=outcome(data), dot=dot, output=output, **{"is": is_})
+
+
+def _step_done(timeline: Timeline, event: Event) -> None:
+    timeline.reply(event)
+
+
+def _superseded(timeline: Timeline, event: Event) -> None:
+    names = timeline.names(event["data"]["steers"])
+    timeline.reply(event, cut=True, replaced=names)
+    timeline.calls(event, f"withdrawn by the message of {names}", "cut")
+
+
+def _interrupted(timeline: Timeline, event: Event) -> None:
+    turn, data = timeline.end(event, "stopped"), event["data"]
+    actor = event["actor"] if data.get("request") else None
+    turn["items"].append({
+        "kind": "stopped", "head": stopped_by(data["cause"], actor, data.get("which")), "at": event["at"],
+        "turn": event["turn"], "seq": event["seq"], "reason": text_of(data.get("reason")), "facts": stop_facts(data),
+    })  # fmt: skip
+
+
+def stop_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The facts of a stop in (words, value) pairs, as its rule in the timeline says them."""
+    cut = data["cut_off"].get("text")
+    processes = data["processes"]
+    paused = len(data["inputs"]["held"]) + len((data.get("steers") or {}).get("held", ()))
+    ms = data.get("acknowledged_ms")
+    ended, surviving = len(processes["ended"]), len(processes["surviving"])
+    facts = [
+        ("worker got it in", duration(ms) if ms is not None else ""),
+        ("everything ended in", duration(data["settled_ms"])),
+        ("kept", counted(data["steps_kept"], "step")),
+        ("cut off", counted(len(cut), "character") if isinstance(cut, str) and cut else ""),
+        ("ended", counted(ended, "process", "processes") if ended else ""),
+        ("still running", counted(surviving, "process", "processes") if surviving else ""),
+        ("processes", "not known to have ended" if processes.get("unknown") else ""),
+        ("paused", counted(paused, "message") if paused else ""),
+    ]
+    return [(words, value) for words, value in facts if value]
+
+
+def _failed(timeline: Timeline, event: Event) -> None:
+    turn, error = timeline.end(event, "failed"), event["data"]["error"]
+    detail = text_of(error.get("detail")) or error["code"]
+    turn["items"].append({"kind": "failed", "at": event["at"], "text": detail})
+
+
+def _done(timeline: Timeline, event: Event) -> None:
+    timeline.end(event, "done")
+
+
+def _closed(timeline: Timeline, event: Event) -> None:
+    timeline.note(event, "This session is closed. Its record stays.")
+
+
+_RULES: Final[dict[str, Callable[[Timeline, Event], None]]] = {
+    "InputQueued": _queued,
+    "InputChanged": _queued,
+    "SteerQueued": _queued,
+    "TurnStarted": _turn_started,
+    "SteerDelivered": _steer_delivered,
+    "StepPlanned": _step_planned,
+    "ToolStarted": _tool_started,
+    "ToolSettled": _tool_settled,
+    "StepDone": _step_done,
+    "OutputSuperseded": _superseded,
+    "TurnInterrupted": _interrupted,
+    "TurnFailed": _failed,
+    "TurnDone": _done,
+    "SessionClosed": _closed,
+}
+
+
+def fold(events: Iterable[Event], texts: Mapping[str, Any]) -> list[Item]:
+    """The blocks of a page of events in order."""
+    timeline = Timeline(texts)
+    for event in events:
+        timeline.apply(event)
+    return timeline.blocks

@@ -1,0 +1,189 @@
+"""A person's words for the engine's (the scripts have the same in `static/js/words.js`)."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+DEVICES: Final = {"phone": "a phone", "tablet": "a tablet", "desk": "a desk", "cli": "a terminal", "api": "the API"}
+STATES: Final = {
+    "idle": "Nothing running",
+    "waiting": "Waiting for a worker",
+    "running": "Running",
+    "stopping": "Stopping",
+    "closing": "Closing",
+    "closed": "Closed",
+}
+"""A session's one word (its row's `word`) as people read it."""
+MODES: Final = {
+    "plan": "plans only",
+    "ask": "asks before each command",
+    "auto": "runs freely, without asking",
+}
+PHASES: Final = {
+    "model": "the model",
+    "tool": "a running tool",
+    "gate": "an open approval",
+    "delegate": "a wait for a sub-agent",
+    "retry": "a pause before another try",
+    "waiting": "a wait for a worker",
+}
+CAUSES: Final = {
+    "person": "a person",
+    "token": "a program",
+    "admin": "an administrator",
+    "budget": "a limit",
+    "parent": "the agent above it",
+    "closing": "closing the session",
+    "worker_lost": "worker died, result unknown",
+    "worker_shutdown": "the worker was shut down",
+}
+_HEADLINES: Final = {
+    "budget": "Stopped by a limit",
+    "parent": "Stopped with the agent that started it",
+    "closing": "Stopped because the session was closed",
+    "worker_lost": "Interrupted: worker died, result unknown",
+    "worker_shutdown": "Interrupted: the worker was shut down",
+}
+ENDED_BY: Final = {
+    "worker": "the worker ended it",
+    "fence": "cut off, worker did not answer",
+    "sweep": "ended after its worker was gone",
+    "request": "nothing held it, ended at once",
+}
+OUTCOMES: Final = {
+    "ok": "done",
+    "error": "failed",
+    "denied": "not allowed",
+    "interrupted": "ended by the stop",
+    "not_run": "did not run",
+    "lost": "worker died, result unknown",
+}
+HUES: Final = 8
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: `1 message`, `3 messages`."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def duration(ms: float) -> str:
+    """A length of time, never negative: `6 ms`, `0.4 s`, `38 s`, `2 min 11 s`, `3 h 4 min`, `2 days`."""
+    value = max(0, round(ms))
+    if value < 100:
+        return f"{value} ms"
+    if value < 9950:
+        return f"{value / 1000:.1f}".removesuffix(".0") + " s"
+    seconds = round(value / 1000)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min" + (f" {seconds % 60} s" if seconds % 60 else "")
+    if seconds < 86400:
+        return f"{seconds // 3600} h" + (f" {seconds % 3600 // 60} min" if seconds % 3600 >= 60 else "")
+    return counted(seconds // 86400, "day")
+
+
+def instant(at: str | datetime) -> datetime:
+    """An aware instant of an RFC 3339 text."""
+    return at if isinstance(at, datetime) else datetime.fromisoformat(at)
+
+
+def utc(at: str | datetime) -> str:
+    """The exact instant, for `title` and for readers without scripts: `2026-11-29 14:02:11.250 UTC`."""
+    return instant(at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+
+
+def between_ms(start: str | datetime, end: str | datetime) -> float:
+    """Milliseconds from one instant to another."""
+    return (instant(end) - instant(start)).total_seconds() * 1000
+
+
+def hue(identity: str) -> str:
+    """The class of a person's hue, the same on every screen: FNV-1a of the id."""
+    value = 0x811C9DC5
+    for unit in identity.encode():
+        value = (value ^ unit) * 0x01000193 & 0xFFFFFFFF
+    return f"p{value % HUES + 1}"
+
+
+def initials(name: str) -> str:
+    """Two letters for a face."""
+    parts = [part for part in name.replace(".", " ").replace("_", " ").replace("-", " ").split() if part]
+    if len(parts) > 1:
+        return parts[0][0] + parts[1][0]
+    return (parts[0] if parts else "?")[:2]
+
+
+def actor_name(actor: Mapping[str, Any] | None) -> str:
+    """Who, in words."""
+    if actor is None:
+        return "somebody"
+    if actor["kind"] == "system":
+        return "the system"
+    if actor["kind"] == "admin":
+        return f"{actor['name']} (administrator)"
+    return f"{actor['name']} (agent)" if actor["kind"] == "agent" else str(actor["name"])
+
+
+def from_device(actor: Mapping[str, Any] | None) -> str:
+    """` from a phone (Pixel 7)`, or nothing where it is not known; observers are not told the name."""
+    device = actor.get("device") if actor else None
+    if not device or device["kind"] not in DEVICES:
+        return ""
+    name = f" ({device['name']})" if device.get("name") else ""
+    return f" from {DEVICES[device['kind']]}{name}"
+
+
+def stopped_by(cause: str, actor: Mapping[str, Any] | None, which: str | None = None) -> str:
+    """The headline of an interrupted turn."""
+    if cause in ("person", "token", "admin"):
+        return f"Stopped by {actor_name(actor)}{from_device(actor)}"
+    if cause == "budget" and which:
+        return f"Stopped by a limit ({which})"
+    return _HEADLINES.get(cause, "Stopped")
+
+
+def call_line(tool: str, arguments: Any) -> str:
+    """A call in one line, as one would type it."""
+    values = arguments if isinstance(arguments, dict) else {}
+    if values.get("erased"):
+        return f"{tool} (erased)"
+    if tool == "shell" and isinstance(values.get("command"), str):
+        return str(values["command"])
+    path = values.get("path") or values.get("file")
+    if tool == "search":
+        where = f" in {path}" if path else ""
+        return f"search {values.get('pattern') or values.get('query') or ''}{where}"
+    return f"{tool.removesuffix('_file')} {path}" if isinstance(path, str) else tool
+
+
+def outcome(data: Mapping[str, Any]) -> str:
+    """How a call ended, with how long it took or what was ended with it."""
+    words = OUTCOMES.get(data["outcome"], str(data["outcome"]))
+    if data["outcome"] == "error" and data.get("exit") is not None:
+        words = f"failed, exit {data['exit']}"
+    ended = len((data.get("processes") or {}).get("ended") or ())
+    if data["outcome"] == "interrupted" and ended:
+        return f"{words}, {counted(ended, 'process', 'processes')}"
+    if data["outcome"] != "not_run" and data.get("duration_ms") is not None:
+        return f"{words}, {duration(data['duration_ms'])}"
+    return words
+
+
+def money(cost: Any) -> str:
+    """Dollars, or nothing where nothing is known."""
+    if cost is None:
+        return ""
+    value = float(cost)
+    return "under $0.01" if 0 < value < 0.01 else f"${value:.2f}"
+
+
+def text_of(value: Any) -> str:
+    """The words of a text field: itself, or what stands for it when it is long or erased."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and value.get("erased"):
+        return "(erased)"
+    if isinstance(value, dict) and "size" in value:
+        return f"(a long text of {value['size']:,} bytes)"
+    return ""

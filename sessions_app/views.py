@@ -1,0 +1,137 @@
+"""The pages. A view authorises, reads, words what it read and renders; without scripts a page reads and can stop."""
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+from django.http import HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.utils.http import urlencode
+from django.views.decorators.http import require_POST, require_safe
+
+from sessions_app import control
+from sessions_app.engine.errors import Refused
+from sessions_app.engine.model_names import DEMO, PROVIDERS, usable
+from sessions_app.ids import new_id
+from sessions_app.log import listing, read
+from sessions_app.models import Session
+from sessions_app.pages import review, timeline, words
+from sessions_app.pages.isolation import isolation_text
+from sessions_app.pages.worded import audience_of, role_in, worded
+from sessions_app.people.authenticate import SignedInRequest
+from sessions_app.people.roles import CAN, Role
+
+PAGE_EVENTS: Final = 400
+"""How many of the newest events a session page is served with; earlier ones come as one scrolls up."""
+PAGE_BYTES: Final = 1_500_000
+"""And how many bytes of them at most, so that a page with long outputs opens as fast; never fewer than `PAGE_LEAST`."""
+PAGE_LEAST: Final = 30
+STOP_WAIT_S: Final = 2.0
+"""How long the plain form waits, so that its page can say how the stop ended. The stop goes on regardless (E4)."""
+STATES: Final = (("", "All"), ("running", "Running"), ("idle", "Nothing running"), ("closed", "Closed"))
+STOP_NOTES: Final = {
+    "idle": "Nothing was running, so nothing was stopped.",
+    "joined": "It was being stopped already.",
+    "not_started": "Nothing had started yet. What waited is paused.",
+    "closing": "This session is closing already.",
+}
+
+
+@require_safe
+@worded
+def sessions(request: SignedInRequest) -> HttpResponse:
+    """The session list: live once its script runs, searchable without."""
+    q, state = request.GET.get("q", "").strip(), request.GET.get("state", "")
+    found = listing.list_sessions(request.principal, state or None, q or None, request.GET.get("cursor") or None)
+    ready = [provider for provider in PROVIDERS.values() if provider.keys and usable(provider, os.environ)]
+    return render(request, "sessions.html", {
+        "items": [_listed(item) for item in found["items"]],
+        "next": found["next"],
+        "q": q,
+        "state": state,
+        "states": STATES,
+        "ready": sorted({provider.title for provider in ready}),
+        "models": [{"name": p.example, "title": p.title} for p in ready] + [{"name": DEMO, "title": "Demonstration"}],
+        "suggested": ready[0].example if ready else DEMO,
+        "isolation_text": isolation_text(),
+    })  # fmt: skip
+
+
+def _listed(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **item,
+        "word": {"closing": "stopping", "waiting": "idle"}.get(item["state"], item["state"]),
+        "words": words.STATES.get(item["state"], item["state"]),
+        "demo": item.get("model") == DEMO,
+    }
+
+
+@require_safe
+@worded
+def session(request: SignedInRequest, session: UUID) -> HttpResponse:
+    """One session: its newest events as a readable page, and the snapshot its script goes on from (L1)."""
+    identity = str(session)
+    role = role_in(request, session)
+    row = Session.objects.get(pk=session)
+    snapshot = read.snapshot(identity)
+    events, more = _newest(identity, snapshot["seq"], role)
+    actor = request.principal.actor
+    you = {"id": actor.id, "name": actor.name, "role": role, "can": sorted(CAN[role])}
+    shown = {
+        "id": identity, "title": row.title, "model": row.model, "workspace": row.workspace, "word": row.word,
+        "demo": row.model == DEMO,
+    }  # fmt: skip
+    primary = next((loop for loop in snapshot["state"]["loops"].values() if loop["parent"] is None), None)
+    return render(request, "session.html", {
+        "session": shown,
+        "you": you,
+        "blocks": timeline.fold(events, snapshot["texts"]),
+        "more": more,
+        "described": words.STATES.get(row.word, row.word),
+        "mode": words.MODES.get(primary["mode"], primary["mode"]) if primary else "",
+        "isolation_text": isolation_text(),
+        "stop_note": STOP_NOTES.get(request.GET.get("stop", ""), ""),
+        "receipt": review.receipt(events, request.GET.get("stopped", "")),
+        "boot": {
+            "session": shown, "you": you, **snapshot, "events": events, "more": more,
+            "now": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        },
+    })  # fmt: skip
+
+
+def _newest(session: str, seq: int, role: Role) -> tuple[list[dict[str, Any]], bool]:
+    """The newest events up to `seq` that one page carries, in order, and whether there are earlier ones."""
+    frames = read.events(session, before=seq + 1, limit=PAGE_EVENTS, order="desc", audience=audience_of(role))
+    kept = _within(frames)
+    events = [orjson.loads(frame) for frame in reversed(frames[:kept])]
+    return events, bool(events) and events[0]["seq"] > 1
+
+
+def _within(frames: Sequence[bytes]) -> int:
+    size = 0
+    for count, frame in enumerate(frames):
+        size += len(frame)
+        if size > PAGE_BYTES and count >= PAGE_LEAST:
+            return count
+    return len(frames)
+
+
+@require_POST
+@worded
+def stop(request: SignedInRequest, session: UUID) -> HttpResponse:
+    """Stop without a script: mark, wait a moment for the outcome, show the page with the receipt (E)."""
+    identity = str(session)
+    settings = Session.objects.filter(pk=session).values_list("settings", flat=True).first() or {}
+    receipt = control.interrupt(request.principal, identity, new_id(), queue=settings.get("stop_queue", "hold"))
+    try:
+        control.wait_stopped(identity, receipt, STOP_WAIT_S)
+    except Refused as refused:
+        if refused.code != "deadline":
+            raise
+    shown = {"stopped": receipt["turns"][0]} if receipt["turns"] else {}
+    note = {"stop": receipt["note"]} if receipt["note"] in STOP_NOTES else {}
+    query = urlencode({**shown, **note})
+    return HttpResponseRedirect(f"/s/{identity}" + (f"?{query}" if query else ""))

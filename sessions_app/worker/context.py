@@ -1,0 +1,39 @@
+"""What a turn needs of the worker it runs in."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, Protocol, TypeVar
+
+from sessions_app.worker.streaming import Streams
+from sessions_app.worker.warden.client import Warden
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class WorkerContext(Protocol):
+    """The worker, as its turns see it."""
+
+    id: str
+    streams: Streams
+
+    @property
+    def warden(self) -> Warden:
+        """The owner of all tool processes."""
+        ...
+
+    async def in_thread(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a blocking call in the threads kept for reports."""
+        ...
+
+    def workspace(self, session: str) -> Path:
+        """The session's folder; made if it is a scratch folder of ours. Blocking."""
+        ...
+
+    def scratch_home(self, session: str) -> Path:
+        """The home folder of the session's tools."""
+        ...
+
+    def remember_survivors(self, turn: str, session: str, loop: str) -> None:
+        """A call of this turn left processes that would not die (E7)."""
+        ...

@@ -1,0 +1,216 @@
+"""A worker process: one asyncio loop for all its turns, one warden, one heartbeat, one sweep.
+
+Celery's threads only hand loops over (`offer`) and return. How many turns run is this process's own counter. A worker
+that loses its lease or its warden has lost the authority to run anything and exits at once (J6); `up` starts another.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+from sessions_app.control import reports
+from sessions_app.engine.errors import Refused
+from sessions_app.ids import new_id
+from sessions_app.log import phases
+from sessions_app.log.phases import LEASE_S
+from sessions_app.worker.heartbeat import Heartbeat
+from sessions_app.worker.models.registry import preload_providers
+from sessions_app.worker.streaming import Streams
+from sessions_app.worker.sweep import Sweep
+from sessions_app.worker.turn import TurnRun
+from sessions_app.worker.warden.client import Warden
+from sessions_app.worker.warden.shapes import Process
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SHUTDOWN_S: Final = 10.0
+POLL_S: Final = 1.0
+_log = logging.getLogger(__name__)
+
+
+def boot_id() -> str:
+    """Names this boot of this machine: processes are only comparable within one."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+class Worker:
+    """The worker of this process."""
+
+    def __init__(self, database_url: str, data_dir: Path, capacity: int) -> None:
+        self.id = new_id()
+        self._database_url, self._data_dir, self._capacity = database_url, data_dir, capacity
+        self._loop = asyncio.new_event_loop()
+        self._threads = ThreadPoolExecutor(max_workers=24, thread_name_prefix="reports")
+        self._runs: dict[str, TurnRun] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._claiming: set[str] = set()
+        self._survivors: dict[str, tuple[str, str]] = {}
+        self._open = True
+        self._warden: Warden | None = None
+
+    @property
+    def warden(self) -> Warden:
+        if self._warden is None:
+            raise RuntimeError("the worker has not started")
+        return self._warden
+
+    def start(self) -> None:
+        """Start everything; returns once turns can be taken."""
+        threading.Thread(target=self._loop.run_forever, name="turns", daemon=True).start()
+        self._call(self._start())
+        heartbeat = Heartbeat(self.id, self._loop, self.warden.renew, self._give_up)
+        threading.Thread(target=heartbeat.run, name="heartbeat", daemon=True).start()
+        threading.Thread(target=Sweep(self._take).run, name="sweep", daemon=True).start()
+        threading.Thread(target=preload_providers, name="preload", daemon=True).start()
+
+    async def _start(self) -> None:
+        self.streams = Streams()
+        self._warden = await Warden.start(
+            self.id,
+            self._database_url,
+            LEASE_S,
+            on_marked=self._on_marked,
+            on_gone=self._give_up,
+            on_survivors_ended=self._on_survivors_ended,
+        )
+        row = phases.WorkerRow(
+            self.id, socket.gethostname(), boot_id(), os.getpid(), self.warden.pid, self.warden.isolation
+        )
+        await self.in_thread(phases.enlist, row)
+        self.warden.renew(time.monotonic())
+        self._spawn(self.streams.run())
+        self._spawn(self._poll_marks())
+        _log.info("worker %s is ready; %s", self.id, self.warden.isolation)
+
+    def _call(self, work: Coroutine[Any, Any, R]) -> R:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("a task of the worker failed", exc_info=task.exception())
+
+    # -- taking turns
+
+    def offer(self, session: str, loop: str) -> None:
+        """A loop may have something to run; callable from any thread, returns at once."""
+        self._loop.call_soon_threadsafe(self._consider, session, loop)
+
+    def _take(self) -> None:
+        """The sweep's part: take what nobody has taken (J3), whatever the broker does."""
+        free = self._capacity - len(self._runs)
+        if self._open and free > 0:
+            for session, loop in phases.runnable_loops(free):
+                self.offer(session, loop)
+
+    def _consider(self, session: str, loop: str) -> None:
+        if not self._open or loop in self._claiming or len(self._runs) + len(self._claiming) >= self._capacity:
+            return
+        self._claiming.add(loop)
+        self._spawn(self._run(session, loop))
+
+    async def _run(self, session: str, loop: str) -> None:
+        """Claim and run one turn; a loop that another worker has, or that has nothing to run, ends it quietly (J1)."""
+        try:
+            claim = await self.in_thread(reports.claim, session, loop, self.id)
+        except Refused as refused:
+            _log.warning("loop %s was not claimed: %s", loop, refused)
+            return
+        finally:
+            self._claiming.discard(loop)
+        if not claim["claimed"]:
+            return
+        run = self._runs[claim["turn"]] = TurnRun(self, session, loop, claim)
+        try:
+            await run.run()
+        finally:
+            del self._runs[run.turn]
+        self._consider(session, loop)  # its next input, without a trip through the broker
+
+    # -- stops
+
+    def _on_marked(self, turns: list[str]) -> None:
+        for turn in turns:
+            run = self._runs.get(turn)
+            if run is not None and not run.stop.is_set():
+                run.mark()
+                self._spawn(run.acknowledge())
+
+    async def _poll_marks(self) -> None:
+        """The slow poll behind the stop's bell (L5): also for a turn whose mark came before its claim was known here."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            if self._runs:
+                try:
+                    self._on_marked(await self.in_thread(phases.marked_among, list(self._runs)))
+                except Refused as refused:
+                    _log.warning("marks were not read: %s", refused)
+
+    def remember_survivors(self, turn: str, session: str, loop: str) -> None:
+        self._survivors[turn] = (session, loop)
+
+    def _on_survivors_ended(self, turn: str, call: str, processes: list[Process]) -> None:
+        place = self._survivors.get(turn)
+        if place is not None:
+            ended = [{"pid": process.pid, "command": process.command} for process in processes]
+            self._spawn(self.in_thread(reports.survivors_ended, *place, turn, call, ended, self.id))
+
+    # -- the end
+
+    def _give_up(self, reason: str) -> None:
+        """Without a lease or a warden nothing may run here: the tools are dead, the sweep ends the turns (J6)."""
+        _log.critical("worker %s gives up: %s", self.id, reason)
+        logging.shutdown()
+        os._exit(3)
+
+    def shut_down(self) -> None:
+        """No new turns; running ones end as `worker_shutdown`. Callable from any thread, returns at once."""
+        self._open = False
+        self._loop.call_soon_threadsafe(self._end_runs)
+
+    def _end_runs(self) -> None:
+        for run in self._runs.values():
+            run.shutdown = True
+            run.mark()
+
+    def join(self) -> None:
+        """Wait for the running turns' ends, at most 10 s, then leave."""
+        deadline = time.monotonic() + SHUTDOWN_S
+        while self._runs and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if not self._runs:
+            phases.retire(self.id)
+        self._call(self.warden.aclose())
+
+    # -- what turns need
+
+    async def in_thread(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._loop.run_in_executor(self._threads, lambda: call(*args, **kwargs))
+
+    def workspace(self, session: str) -> Path:
+        from sessions_app.log.read import workspace_of
+
+        path = Path(workspace_of(session))
+        if path.is_relative_to(self._data_dir):
+            path.mkdir(parents=True, exist_ok=True)
+        if not path.is_dir():
+            raise FileNotFoundError(f"The workspace {path} is not there.")
+        return path
+
+    def scratch_home(self, session: str) -> Path:
+        home = self._data_dir / "homes" / session
+        home.mkdir(parents=True, exist_ok=True)
+        return home

@@ -1,0 +1,211 @@
+"""The sweep (J3) and the fence (E9): they end turns whose worker cannot, and take what nobody has taken.
+
+One thread in every web and worker process, without a global lock: all may find the same turn, the session's lock lets
+one of them end it, and the expiry is checked again under it. After a gap of its own or the database's the sweep expires
+nobody for one whole lease, because a worker could not have renewed in it.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from psycopg import Cursor
+
+from sessions_app.control import reports
+from sessions_app.engine.commands import EndTurn, Settlement
+from sessions_app.engine.errors import Refused
+from sessions_app.log import db, read, stream
+from sessions_app.log.db import Row
+from sessions_app.log.phases import LEASE_S
+from sessions_app.worker.warden.census import kill_marked
+
+LOOK_S: Final = 1.0
+FENCE_S: Final = 4.0
+PROOF_S: Final = 6.0
+"""How long after a lease's end a sweep on another machine waits for the warden's word before it says `unknown`."""
+TIDY_S: Final = 600.0
+_log = logging.getLogger(__name__)
+
+_COLUMNS: Final = "r.turn, r.session, r.loop, r.epoch, r.step, r.worker, r.phase, w.boot_id"
+_LOST: Final = f"""SELECT {_COLUMNS}, NULL::int, coalesce(extract(epoch FROM clock_timestamp() - w.alive_until), 1e6)
+    FROM running_turn r LEFT JOIN worker w ON w.id = r.worker
+    WHERE (w.id IS NULL OR w.alive_until < clock_timestamp())
+      AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %s)"""
+_OVERDUE: Final = f"""SELECT {_COLUMNS}, extract(epoch FROM m.acknowledged_at - m.marked_at) * 1000, 0
+    FROM turn_mark m JOIN running_turn r ON r.turn = m.turn LEFT JOIN worker w ON w.id = r.worker
+    WHERE m.marked_at < clock_timestamp() - make_interval(secs => %s)"""
+_TIDY: Final = (
+    "DELETE FROM command WHERE at < now() - interval '30 days'",
+    "DELETE FROM stream_text WHERE saved_at < now() - interval '3 days'",
+    "DELETE FROM warden_report WHERE at < now() - interval '30 days'",
+    "DELETE FROM worker WHERE alive_until < now() - interval '1 day'",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A running turn that may have to be ended. `expired_s`: how long its worker's lease has been over."""
+
+    turn: str
+    session: str
+    loop: str
+    epoch: int
+    step: int
+    worker: str
+    phase: str
+    boot_id: str | None
+    acknowledged_ms: int | None
+    expired_s: float
+
+    @classmethod
+    def of(cls, row: Row) -> "Candidate":
+        turn, session, loop, epoch, step, worker, phase, boot_id, acknowledged, expired = row
+        ack = None if acknowledged is None else int(acknowledged)
+        return cls(str(turn), str(session), str(loop), epoch, step, str(worker), phase, boot_id, ack, float(expired))
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What is known of a turn's tool processes: by call, beside it, and whether it is proof that nothing runs."""
+
+    settlements: dict[str, Settlement] = field(default_factory=dict)
+    ended: list[dict[str, Any]] = field(default_factory=list)
+    surviving: list[dict[str, Any]] = field(default_factory=list)
+    proven: bool = False
+
+
+class Sweep:
+    """`take` is called once a second, to claim what nobody has; None in a process that runs no turns."""
+
+    def __init__(self, take: Callable[[], None] | None = None) -> None:
+        self._take = take
+        self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._looked_at = time.monotonic()
+        self._quiet_until = self._looked_at + LEASE_S
+        self._tidy_at = self._looked_at + TIDY_S
+
+    def run(self) -> None:
+        """Look once a second until the process ends."""
+        while True:
+            time.sleep(LOOK_S)
+            try:
+                self.look()
+            except (psycopg.Error, Refused) as error:
+                _log.warning("the sweep could not look: %s", error)
+
+    def look(self) -> None:
+        """One look: fence, expire, take, tidy."""
+        now = time.monotonic()
+        if now - self._looked_at > LEASE_S:
+            self._quiet_until = now + LEASE_S
+        with db.cursor("stop") as cur:
+            overdue = [Candidate.of(row) for row in cur.execute(_OVERDUE, (FENCE_S,)).fetchall()]
+            lost = [Candidate.of(row) for row in cur.execute(_LOST, (LEASE_S,)).fetchall()]
+        self._looked_at = time.monotonic()
+        for candidate in overdue:
+            self._fence(candidate)
+        if now >= self._quiet_until:
+            for candidate in lost:
+                self._expire(candidate)
+        if self._take is not None:
+            self._take()
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_S
+            self._tidy()
+
+    def _fence(self, candidate: Candidate) -> None:
+        """A marked turn whose worker has not settled in time is ended for it (E9)."""
+        self._end(candidate, self._evidence(candidate, dead=False), fence=True)
+
+    def _expire(self, candidate: Candidate) -> None:
+        """A turn whose worker's lease is over is ended, when its processes are proven dead or the wait for proof is over."""
+        evidence = self._evidence(candidate, dead=True)
+        if evidence.proven or candidate.expired_s > PROOF_S:
+            self._end(candidate, evidence, fence=False)
+
+    def _evidence(self, candidate: Candidate, *, dead: bool) -> Evidence:
+        evidence = Evidence()
+        with db.cursor("read") as cur:
+            rows = cur.execute(
+                """SELECT call, processes, output FROM warden_report
+                   WHERE worker = %s AND (turn IS NULL OR turn = %s AND epoch = %s)""",
+                (candidate.worker, candidate.turn, candidate.epoch),
+            ).fetchall()
+        for call, processes, output in rows:
+            evidence.proven = True
+            if call:
+                listed = {"ended": processes["ended"], "surviving": processes["surviving"], "background": []}
+                evidence.settlements[call] = Settlement("lost", output, processes=listed)
+        if dead and candidate.boot_id == self._boot_id:  # the same machine: look for oneself
+            found = kill_marked(candidate.worker).to_json()
+            evidence.ended, evidence.surviving = found["ended"], found["surviving"]
+            evidence.proven = True
+        return evidence
+
+    def _end(self, candidate: Candidate, evidence: Evidence, *, fence: bool) -> None:
+        started = self._started_calls(candidate)
+        for call in started:
+            known = evidence.settlements.get(call, Settlement("lost"))
+            listed = {
+                "ended": [*known.processes["ended"], *evidence.ended],
+                "surviving": [*known.processes["surviving"], *evidence.surviving],
+                "background": [],
+            }
+            evidence.settlements[call] = Settlement("lost", known.output, processes=listed)
+        command = EndTurn(
+            candidate.turn,
+            candidate.epoch,
+            "fence" if fence else "sweep",
+            cause="worker_lost",
+            settlements={call: evidence.settlements[call] for call in started},
+            cut_off=self._cut_off(candidate),
+            phase="tool" if started else candidate.phase,
+            acknowledged_ms=candidate.acknowledged_ms,
+            settled_ms=int(min(candidate.expired_s, 3600) * 1000),
+            unknown=bool(started) and not evidence.proven,
+        )
+        try:
+            reports.end_turn(candidate.session, command, _recheck(candidate.worker, fence=fence))
+            _log.warning("turn %s was ended by the %s", candidate.turn, command.by)
+        except Refused as refused:
+            if refused.code != "stale":
+                raise
+
+    def _started_calls(self, candidate: Candidate) -> list[str]:
+        state = read.snapshot(candidate.session)["state"]
+        turn = state["loops"][candidate.loop]["turn"]
+        if turn is None or turn["id"] != candidate.turn:
+            return []
+        return [call["call"] for call in turn["calls"] or () if call["status"] == "started"]
+
+    def _cut_off(self, candidate: Candidate) -> dict[str, str]:
+        """What people had seen of the uncommitted step, up to the last saved piece (C3)."""
+        pieces = [
+            piece
+            for piece in stream.read(candidate.session)
+            if piece.turn == candidate.turn and piece.step == candidate.step and piece.kind in ("text", "reasoning")
+        ]
+        latest = max((piece.attempt for piece in pieces), default=0)
+        return {piece.kind: piece.text for piece in pieces if piece.attempt == latest and piece.text}
+
+    def _tidy(self) -> None:
+        for statement in _TIDY:
+            with db.cursor("read") as cur:
+                cur.execute(statement)
+
+
+def _recheck(worker: str, *, fence: bool) -> Callable[[Cursor[Row]], None]:
+    """Checked under the session's lock: a worker that came back in time keeps its turn (J2)."""
+
+    def check(cur: Cursor[Row]) -> None:
+        if fence:
+            return
+        alive = cur.execute("SELECT 1 FROM worker WHERE id = %s AND alive_until >= clock_timestamp()", (worker,))
+        if alive.fetchone() is not None:
+            raise Refused("stale", "The worker is alive.")
+
+    return check

@@ -1,0 +1,288 @@
+"""A turn's coroutine: ask what is next, do it, report it. It holds no rule; every report's answer says how to go on.
+
+Two things can end its work from outside. A mark (heard from the warden, or in any report's answer) sets `stop`: the
+model's stream is cancelled, the tool is ended by its warden, a back-off is cut short, and one `EndTurn` settles all of
+it. A `stale` answer means that the fence or the sweep was quicker: nothing more is said.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from sessions_app.control import reports
+from sessions_app.engine import commands
+from sessions_app.engine.commands import Settlement
+from sessions_app.engine.errors import Refused
+from sessions_app.engine.transcript import Transcript
+from sessions_app.engine.transcript_types import Call
+from sessions_app.log import bell, phases, read
+from sessions_app.log.frames import instant
+from sessions_app.worker.context import WorkerContext
+from sessions_app.worker.models.backoff import wait_s
+from sessions_app.worker.models.base import ModelError, Reply, Request, Text, ToolSpec, estimate_usage
+from sessions_app.worker.models.registry import open_model
+from sessions_app.worker.prompt import instructions_for
+from sessions_app.worker.streaming import Stream
+from sessions_app.worker.tools.base import ToolContext, ToolOutcome
+from sessions_app.worker.tools.registry import run_tool, specs
+
+T = TypeVar("T")
+_RETRY_S: Final = 0.5
+_log = logging.getLogger(__name__)
+
+
+class Stopped(Exception):
+    """The turn is marked, or its worker is shutting down: end it now."""
+
+
+class TurnRun:
+    """One running turn of this worker."""
+
+    def __init__(self, worker: WorkerContext, session: str, loop: str, claim: dict[str, Any]) -> None:
+        self.worker, self.session, self.loop = worker, session, loop
+        self.turn: str = claim["turn"]
+        self.epoch: int = claim["epoch"]
+        self.stop = asyncio.Event()
+        self.shutdown = False
+        self._transcript = Transcript()
+        self._cursor = 0
+        self._step = 1
+        self._cut_off: dict[str, str] = {}
+        self._usage: dict[str, int] = {}
+        self._settlements: dict[str, Settlement] = {}
+        self._acknowledged: int | None = None
+        self._workspace = Path()
+
+    def mark(self) -> None:
+        """A stop for this turn was heard of."""
+        self.stop.set()
+
+    async def run(self) -> None:
+        """Run the turn to its terminal, whichever that is."""
+        try:
+            try:
+                await self._steps()
+            except Stopped:
+                await self._end()
+        except Refused as refused:
+            if refused.code != "stale":
+                raise
+            _log.info("turn %s was ended by somebody else", self.turn)
+        except ModelError as error:
+            await self._fail(error.code, error.detail)
+        except Exception as error:  # the turn must have its terminal, whatever broke in it
+            _log.exception("turn %s failed", self.turn)
+            await self._fail("internal", f"{type(error).__name__}: {error}")
+
+    async def _steps(self) -> None:
+        self._workspace = await asyncio.to_thread(self.worker.workspace, self.session)
+        while True:
+            begun = await self._report(commands.BeginStep(self.turn, self.epoch))
+            self._step = begun["step"]
+            reply = await self._ask_model()
+            calls = tuple(commands.PlannedCall(call.id, call.tool, call.arguments) for call in reply.calls)
+            finished = await self._report(
+                commands.FinishModel(
+                    self.turn, self.epoch, self._step, reply.text, reply.reasoning, calls, _usage(reply), reply.replaced
+                )
+            )
+            self._cut_off, self._usage = {}, {}
+            if finished["outcome"] == "done":
+                return
+            if finished["outcome"] == "planned":
+                await self._run_calls(reply.calls)
+
+    # -- the model
+
+    async def _ask_model(self) -> Reply:
+        request = await self._request()
+        attempt = 1
+        while True:
+            try:
+                return await self._attempt(request, attempt)
+            except ModelError as error:
+                pause = wait_s(attempt, error, random.random())  # noqa: S311 (spreads retries, guards nothing)
+                if pause is None:
+                    raise
+                attempt += 1
+                await self._back_off(error, attempt, pause)
+
+    async def _request(self) -> Request:
+        events = await asyncio.to_thread(read.engine_events, self.session, self._cursor, self.loop)
+        self._transcript.feed(events)
+        self._cursor = events[-1].seq if events else self._cursor
+        tools = tuple(ToolSpec(spec.name, spec.description, spec.schema) for spec in specs())
+        return Request(
+            self._transcript.model,
+            instructions_for(self._workspace, self._transcript.instructions),
+            tuple(self._transcript.entries),
+            tools,
+        )
+
+    async def _attempt(self, request: Request, attempt: int) -> Reply:
+        """One try at the model call. What it streamed is kept for review should it be cut off (C3)."""
+        if attempt > 1:
+            await asyncio.to_thread(phases.set_model, self.turn, self.epoch, attempt)
+        text, reasoning = self._stream(attempt, "text"), self._stream(attempt, "reasoning")
+        try:
+            return await self._until_stop(self._consume(request, text, reasoning))
+        finally:
+            self._cut_off = {"text": text.text(), "reasoning": reasoning.text()}
+            usage = estimate_usage(request, text.text() + reasoning.text())
+            self._usage = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+            self.worker.streams.close(text)
+            self.worker.streams.close(reasoning)
+
+    async def _consume(self, request: Request, text: Stream, reasoning: Stream) -> Reply:
+        model = await asyncio.to_thread(open_model, request.model)  # the first one of a provider loads its library
+        async with contextlib.aclosing(model.stream(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Reply):
+                    return piece
+                self.worker.streams.add(text if isinstance(piece, Text) else reasoning, piece.text)
+        raise ModelError("bad_reply", "The model's stream ended without a reply.", retryable=True)
+
+    async def _back_off(self, error: ModelError, attempt: int, pause: float) -> None:
+        """Wait before the next attempt, in sight of everybody and within reach of a stop (E6)."""
+        next_at = await asyncio.to_thread(phases.set_retry, self.turn, self.epoch, attempt, pause)
+        frame = {
+            "t": "retrying", "loop": self.loop, "turn": self.turn, "step": self._step, "attempt": attempt,
+            "next_at": None if next_at is None else instant(next_at), "status": error.status, "detail": error.detail,
+        }  # fmt: skip
+        await asyncio.to_thread(bell.frame, self.session, frame)
+        await self._until_stop(asyncio.sleep(pause))
+
+    async def _until_stop(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result, unless a stop comes first: then it is cancelled, has really ended, and `Stopped` is raised."""
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Stopped
+            return task.result()
+        finally:
+            stop.cancel()
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, ModelError):
+                    await task
+
+    # -- the tools
+
+    async def _run_calls(self, calls: tuple[Call, ...]) -> None:
+        for call in calls:
+            started = await self._report(commands.StartTool(self.turn, self.epoch, self._step, call.id, call.arguments))
+            if started["outcome"] == "skipped":
+                return
+            settlement = await self._run_tool(call)
+            self._settlements[call.id] = settlement
+            if self.stop.is_set() and not self.shutdown:
+                raise Stopped  # the terminal's own transaction settles it, and lists what was ended
+            await self._report(commands.SettleTool(self.turn, self.epoch, self._step, call.id, settlement))
+            self._settlements.clear()
+
+    async def _run_tool(self, call: Call) -> Settlement:
+        """Run one call; a stop ends it inside, and it says itself how it ended (C4)."""
+        output = self._stream(1, "tool", call.id)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        context = ToolContext(
+            workspace=self._workspace,
+            call=call.id,
+            turn=self.turn,
+            session=self.session,
+            loop=self.loop,
+            epoch=self.epoch,
+            warden=self.worker.warden,
+            emit=lambda text: self.worker.streams.add(output, text),
+            stop=self.stop,
+            scratch_home=self.worker.scratch_home(self.session),
+        )
+        try:
+            outcome = await run_tool(call.tool, call.arguments, context)
+        finally:
+            self.worker.streams.close(output)
+        if outcome.surviving:
+            self.worker.remember_survivors(self.turn, self.session, self.loop)
+        return _settlement(outcome, int((clock() - began) * 1000))
+
+    def _stream(self, attempt: int, kind: str, call: str = "") -> Stream:
+        return self.worker.streams.open(Stream(self.session, self.loop, self.turn, self._step, attempt, kind, call))
+
+    # -- ends
+
+    async def _report(self, command: reports.Report) -> dict[str, Any]:
+        """Report, as often as the database needs; raises `Stopped` when the answer says that a stop has won."""
+        if self.shutdown and not isinstance(command, commands.SettleTool | commands.EndTurn):
+            raise Stopped
+        answer = await self._deliver(command)
+        if answer.get("marked"):
+            self.stop.set()
+            raise Stopped
+        return answer
+
+    async def _deliver(self, command: reports.Report) -> dict[str, Any]:
+        while True:
+            try:
+                return await self.worker.in_thread(reports.report, self.session, command, self.worker.id)
+            except Refused as refused:
+                if refused.code != "unavailable":
+                    raise
+                await asyncio.sleep(_RETRY_S)  # the lease ends this wait: a worker that cannot renew it exits
+
+    async def acknowledge(self) -> None:
+        """Tell everybody that the worker got the stop, and how long that took."""
+        heard = await asyncio.to_thread(phases.acknowledge, self.turn)
+        if heard is not None:
+            request, self._acknowledged = heard
+            frame = {
+                "t": "stopping", "request": request, "loop": self.loop, "turn": self.turn,
+                "acknowledged_ms": self._acknowledged,
+            }  # fmt: skip
+            await asyncio.to_thread(bell.frame, self.session, frame)
+
+    async def _end(self) -> None:
+        if self._acknowledged is None:
+            await self.acknowledge()
+        command = commands.EndTurn(
+            self.turn,
+            self.epoch,
+            "worker",
+            cause="worker_shutdown" if self.shutdown else None,
+            settlements=self._settlements,
+            cut_off={key: text for key, text in self._cut_off.items() if text},
+            usage=self._usage,
+            acknowledged_ms=self._acknowledged,
+        )
+        await self._deliver(command)
+
+    async def _fail(self, code: str, detail: str) -> None:
+        command = commands.Fail(
+            self.turn, self.epoch, code, detail, self._usage, {k: text for k, text in self._cut_off.items() if text}
+        )
+        try:
+            answer = await self._deliver(command)
+            if answer.get("marked"):
+                await self._end()
+        except Refused as refused:
+            if refused.code != "stale":
+                raise
+
+
+def _usage(reply: Reply) -> dict[str, int]:
+    usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+    return {**usage, "cached_tokens": reply.usage.cached_tokens} if reply.usage.cached_tokens else usage
+
+
+def _settlement(outcome: ToolOutcome, duration_ms: int) -> Settlement:
+    processes = {
+        "ended": [{"pid": process.pid, "command": process.command} for process in outcome.ended],
+        "surviving": [{"pid": process.pid, "command": process.command} for process in outcome.surviving],
+        "background": [],
+    }
+    return Settlement(outcome.outcome, outcome.output, outcome.exit, duration_ms, processes, outcome.replaced)

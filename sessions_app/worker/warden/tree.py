@@ -1,0 +1,81 @@
+"""Which processes belong to one call, and the signals that end them: a census, TERM, KILL, and a census again."""
+
+import os
+import signal
+from dataclasses import dataclass, field
+
+from sessions_app.engine.text import clean
+from sessions_app.worker.warden import procfs
+from sessions_app.worker.warden.procfs import Stat
+from sessions_app.worker.warden.shapes import Process
+
+NAMED_AT_MOST = 200
+"""Processes a settlement names; a fork bomb's thousands are killed all the same."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """The processes of one call.
+
+    `root` is the warden's own child, `init` the call's first process (the same one without a namespace); both are ours
+    and never named. Members are what descends from the root (orphans stay below `init`), what an earlier census saw,
+    and, with `marks` (entries of the environment), whatever carries all of them. `strays` asks for orphans that fell
+    through to the warden, which happens only when somebody kills `init` outside a namespace.
+    """
+
+    root: Stat
+    init: Stat
+    marks: frozenset[bytes] = frozenset()
+    strays: bool = False
+    seen: dict[tuple[int, int], Process] = field(default_factory=dict)
+
+    def members(self) -> list[Stat]:
+        """A census: every living process of the call now, each remembered with its command."""
+        table = procfs.scan()
+        ours = {each.pid for each in (self.root, self.init) if _same(table, each)}
+        roots = ours | {stat.pid for stat in table.values() if stat.identity in self.seen}
+        if self.marks:
+            roots |= {pid for pid in table if self.marks <= procfs.environment(pid)}
+        if self.strays:
+            roots |= {stat.pid for stat in table.values() if stat.parent == os.getpid() and not self._foreign(stat.pid)}
+        found = (roots | procfs.descendants(table, roots)) - ours - {os.getpid()}
+        living = [table[pid] for pid in sorted(found) if table[pid].alive]
+        for stat in living:
+            self._remember(stat)
+        return living
+
+    def terminate(self) -> list[Stat]:
+        """Ask every process to end, stopped ones too (they hear it once they go on); those that could be asked."""
+        return [stat for stat in self.members() if procfs.send(stat, signal.SIGTERM, signal.SIGCONT)]
+
+    def kill(self, *, namespaced: bool) -> bool:
+        """One round of SIGKILL: in a namespace its first process takes all others along. False: nothing was left."""
+        members = self.members()
+        if namespaced and self.init.pid != self.root.pid:
+            procfs.send(self.init, signal.SIGKILL)
+        for stat in members:
+            procfs.send(stat, signal.SIGKILL)
+        if not namespaced:
+            # A tool may have stopped its reaper; that has to go on to reap the last of them and end.
+            procfs.send(self.init, signal.SIGCONT)
+        return bool(members)
+
+    def named(self, surviving: list[Stat]) -> tuple[list[Process], list[Process]]:
+        """(ended, surviving): everything a census ever saw, split by what is still there."""
+        left = {stat.identity for stat in surviving}
+        ended = [process for identity, process in self.seen.items() if identity not in left]
+        survived = [process for identity, process in self.seen.items() if identity in left]
+        return ended[:NAMED_AT_MOST], survived[:NAMED_AT_MOST]
+
+    def _remember(self, stat: Stat) -> None:
+        if stat.identity not in self.seen:
+            self.seen[stat.identity] = Process(stat.pid, clean(procfs.command(stat.pid))[0])
+
+    def _foreign(self, pid: int) -> bool:
+        """Whether a child of the warden is another call's: every call's first process carries its marks."""
+        entries = procfs.environment(pid)
+        return any(entry.startswith(b"STEERWEB_CALL=") for entry in entries) and not self.marks <= entries
+
+
+def _same(table: dict[int, Stat], stat: Stat) -> bool:
+    return stat.pid in table and table[stat.pid].identity == stat.identity

@@ -1,0 +1,141 @@
+/** The few ways this project makes elements. Text only ever becomes a text node: agent text is hostile. */
+
+/** @typedef {Node | string | null | undefined | false} Child */
+
+/**
+ * An element with attributes and children. `on` maps event names to listeners; a false or null attribute is left out.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Record<string, unknown> & { on?: Record<string, (event: any) => void> }} [attributes]
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "on") {
+      for (const [type, listener] of Object.entries(/** @type {Record<string, (event: any) => void>} */ (value))) {
+        element.addEventListener(type, listener);
+      }
+    } else {
+      setAttribute(element, name, value);
+    }
+  }
+  element.append(...present(children));
+  return element;
+}
+
+/** @param {Element} element @param {string} name @param {unknown} value null, undefined and false take it away */
+export function setAttribute(element, name, value) {
+  if (value === null || value === undefined || value === false) element.removeAttribute(name);
+  else {
+    const text = value === true ? "" : String(value);
+    if (element.getAttribute(name) !== text) element.setAttribute(name, text);
+  }
+}
+
+/** @param {Child[]} children @returns {(Node | string)[]} */
+function present(children) {
+  return /** @type {(Node | string)[]} */ (children.filter((child) => child || child === ""));
+}
+
+/** Replace what an element holds. @param {Element} element @param {...Child} children */
+export function fill(element, ...children) {
+  element.replaceChildren(...present(children));
+}
+
+/** Write text only where it changed, so that nothing flickers and no reader repeats it. @param {Node} node @param {string} text */
+export function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/**
+ * One icon of the sprite that every page carries.
+ * @param {string} name
+ * @returns {SVGSVGElement}
+ */
+export function icon(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("class", "icon");
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", `#i-${name}`);
+  svg.append(use);
+  return svg;
+}
+
+/**
+ * A button that says what it does.
+ * @param {string} label shown, or with `iconName` spoken
+ * @param {(event: Event) => void} act
+ * @param {{ kind?: string, iconName?: string, title?: string }} [options]
+ * @returns {HTMLButtonElement}
+ */
+export function button(label, act, { kind = "", iconName = "", title = "" } = {}) {
+  const only = iconName !== "";
+  return el(
+    "button",
+    { type: "button", class: `btn ${kind}${only ? " icon-only" : ""}`.trim(), "aria-label": only && label, title: title || (only && label), on: { click: act } },
+    only ? icon(iconName) : label,
+  );
+}
+
+/** The element with this id; the page's template promises it. @param {string} id @returns {HTMLElement} */
+export function byId(id) {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`the page lacks #${id}`);
+  return element;
+}
+
+/** The page's data block. @param {string} id @returns {any} */
+export function readJson(id) {
+  return JSON.parse(byId(id).textContent || "null");
+}
+
+/** Show a dialog from its template-made element, and close it by a press on the backdrop. @param {HTMLDialogElement} dialog */
+export function openDialog(dialog) {
+  if (!dialog.open) dialog.showModal();
+  dialog.onclick = (event) => {
+    if (event.target === dialog) dialog.close();
+  };
+}
+
+let menus = 0;
+
+/**
+ * Open a menu beside a button (on phones: a sheet from below). Each entry is a node, or a line that acts when pressed.
+ * @param {HTMLElement} anchor
+ * @param {(Node | { label: string, act: () => void })[]} entries
+ * @param {string} label
+ */
+export function openMenu(anchor, entries, label) {
+  const menu = el("div", { popover: "auto", id: `menu-${++menus}`, role: "group", "aria-label": label });
+  for (const entry of entries) {
+    menu.append(
+      entry instanceof Node
+        ? entry
+        : el("button", { type: "button", class: "item", on: { click: () => { menu.hidePopover(); entry.act(); } } }, entry.label),
+    );
+  }
+  menu.addEventListener("toggle", (event) => {
+    if (/** @type {ToggleEvent} */ (event).newState === "closed") {
+      menu.remove();
+      anchor.setAttribute("aria-expanded", "false");
+    }
+  });
+  document.body.append(menu);
+  menu.showPopover();
+  anchor.setAttribute("aria-expanded", "true");
+  place(menu, anchor);
+  /** @type {HTMLElement | null} */ (menu.querySelector("button, input, textarea"))?.focus();
+  return menu;
+}
+
+/** Above the anchor where there is room, else below; inside the window always. @param {HTMLElement} menu @param {HTMLElement} anchor */
+function place(menu, anchor) {
+  const at = anchor.getBoundingClientRect();
+  const { width, height } = menu.getBoundingClientRect();
+  const top = at.top - height - 6 > 8 ? at.top - height - 6 : Math.min(at.bottom + 6, innerHeight - height - 8);
+  menu.style.setProperty("top", `${Math.max(8, top)}px`);
+  menu.style.setProperty("left", `${Math.max(8, Math.min(at.right - width, innerWidth - width - 8))}px`);
+}

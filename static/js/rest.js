@@ -1,0 +1,64 @@
+/** REST from a signed-in page: CSRF, command ids, and the one family of errors. */
+
+/** A refusal with a code a program can match and a sentence a person can read; `unreachable` when no answer came. */
+export class Refused extends Error {
+  /** @param {string} code @param {string} detail @param {Record<string, unknown>} [data] */
+  constructor(code, detail, data = {}) {
+    super(detail);
+    this.code = code;
+    this.detail = detail;
+    this.data = data;
+  }
+}
+
+/** A new command id: a UUID of version 4, also where `crypto.randomUUID` is kept from plain http. @returns {string} */
+export function commandId() {
+  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/**
+ * One call below `/api/v1`.
+ * @param {string} method
+ * @param {string} path
+ * @param {{ body?: unknown, id?: string, timeout?: number }} [options] `id` is the command id, `timeout` in milliseconds
+ * @returns {Promise<any>}
+ */
+export async function call(method, path, { body, id, timeout = 15_000 } = {}) {
+  const headers = /** @type {Record<string, string>} */ ({ Accept: "application/json" });
+  if (method !== "GET") {
+    headers["X-CSRFToken"] = csrfToken();
+    headers["Idempotency-Key"] = id || commandId();
+  }
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(`/api/v1${path}`, {
+      method, headers, credentials: "same-origin", cache: "no-store", redirect: "error", signal: AbortSignal.timeout(timeout),
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new Refused("unreachable", "The server could not be reached.");
+  }
+  const answer = await response.json().catch(() => null);
+  if (!response.ok) throw refusal(response.status, answer);
+  return answer;
+}
+
+/** @param {number} status @param {any} answer @returns {Refused} */
+function refusal(status, answer) {
+  if (answer && typeof answer === "object" && answer.code) {
+    return new Refused(answer.code, answer.detail || answer.code, answer.data || answer);
+  }
+  if (status === 401) return new Refused("unauthenticated", "You are signed out. Sign in again to go on.");
+  return new Refused(status >= 500 ? "unavailable" : "invalid", `The server answered with an error (${status}).`);
+}
+
+/** @returns {string} */
+function csrfToken() {
+  return document.querySelector("meta[name=csrf-token]")?.getAttribute("content") || "";
+}

@@ -1,0 +1,50 @@
+/**
+ * The server's clock as this page knows it, and the clocks on the page that count by it (D36: a wrong local clock
+ * neither reorders nor shows negative or hour-long durations).
+ *
+ * A sample is a server's instant at the moment it arrives here; it is late by the time it travelled, so the largest
+ * difference seen on a connection is the best one. Replayed events carry old instants and never win.
+ */
+
+/** @type {number | null} server time minus this device's time, ms */
+let offset = null;
+
+/** @param {string | number | null | undefined} at @param {boolean} [fresh] forget what earlier connections said (after a sleep) */
+export function sampleServerTime(at, fresh = false) {
+  if (at === null || at === undefined) return;
+  const difference = (typeof at === "number" ? at : Date.parse(at)) - Date.now();
+  if (Number.isFinite(difference) && (fresh || offset === null || difference > offset)) offset = difference;
+}
+
+/** The server's time now, ms since 1970. */
+export const serverNow = () => Date.now() + (offset ?? 0);
+
+/** How long ago by the server's clock; never negative. @param {string | number} at */
+export const since = (at) => Math.max(0, serverNow() - (typeof at === "number" ? at : Date.parse(at)));
+
+/** @type {Map<Node, () => string>} */
+const counting = new Map();
+
+/**
+ * Keep a node's text counting until it leaves the page.
+ * @param {Node} node
+ * @param {() => string} read
+ */
+export function count(node, read) {
+  node.textContent = read();
+  counting.set(node, read);
+}
+
+/** @param {Node} node */
+export const stopCounting = (node) => counting.delete(node);
+
+setInterval(() => {
+  for (const [node, read] of counting) {
+    if (!node.isConnected) {
+      counting.delete(node);
+    } else {
+      const text = read();
+      if (node.textContent !== text) node.textContent = text;
+    }
+  }
+}, 200);

@@ -1,0 +1,265 @@
+/**
+ * The composer: three ways to send, and words for where each will land. A draft is kept on this device until the server
+ * says it received it; a refused text stays in the box (D15). One command id belongs to one text, so that sending it
+ * again after a lost answer is the same command (D17).
+ */
+import { button, el, fill, setAttribute, write } from "../dom.js";
+import { Refused, commandId } from "../rest.js";
+import { count as countOf, counting, size, thing } from "../words.js";
+import { count, since, stopCounting } from "./clock.js";
+import { primary } from "./state.js";
+import { stopping, waiting } from "./strip.js";
+
+/** @typedef {import("./state.js").State} State @typedef {"steer" | "urgent" | "queue"} Way */
+
+const INPUT_BYTES = 1_048_576;
+const STEER_BYTES = 8_192;
+/** An answer usually takes some milliseconds; only a wait longer than this is worth words. */
+const SLOW_MS = 600;
+const RECEIPT_MS = 5_000;
+
+export class Composer {
+  /**
+   * @param {{ form: HTMLFormElement, says: HTMLElement, connection: import("./socket.js").Connection, session: string,
+   *   readState: () => State, view: import("./view.js").View }} options
+   */
+  constructor({ form, says, connection, session, readState, view }) {
+    this.form = form;
+    this.says = says;
+    this.connection = connection;
+    this.readState = readState;
+    this.view = view;
+    this.key = `steerweb:draft:${session}`;
+    this.box = /** @type {HTMLTextAreaElement} */ (form.querySelector("textarea"));
+    this.sendButton = /** @type {HTMLButtonElement} */ (form.querySelector(".send"));
+    this.ways = /** @type {HTMLElement} */ (form.querySelector(".ways"));
+    this.hint = /** @type {HTMLElement} */ (this.ways.querySelector(".hint"));
+    /** @type {Way} */
+    this.way = "steer";
+    this.flying = "";
+    this.receipt = "";
+    this.hinted = "";
+    const draft = this.#readDraft();
+    this.box.value = draft.text;
+    this.draft = draft;
+    this.#listen();
+    this.#fit();
+  }
+
+  #listen() {
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.send(this.#now());
+    });
+    for (const choice of this.ways.querySelectorAll("button")) {
+      choice.addEventListener("click", () => {
+        this.way = /** @type {Way} */ (choice.dataset.way);
+        this.draw();
+        this.box.focus();
+      });
+    }
+    this.box.addEventListener("input", () => {
+      this.#writeDraft({ text: this.box.value });
+      this.#fit();
+      this.#tell("");
+      this.draw();
+    });
+    this.box.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  /** Enter sends, Alt+Enter after this turn, Shift+Enter is a new line; under a thumb Enter is a new line. @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.key !== "Enter" || event.isComposing || event.shiftKey) return;
+    const thumb = matchMedia("(pointer: coarse)").matches;
+    if (thumb && !event.altKey && !event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    void this.send(event.altKey ? "queue" : this.#now());
+  }
+
+  /** Something runs that is not being stopped: only then there are three ways. */
+  #steerable() {
+    const state = this.readState();
+    const turn = primary(state)?.turn;
+    return Boolean(turn && !turn.mark);
+  }
+
+  /** @returns {Way} */
+  #now() {
+    return this.#steerable() ? this.way : "queue";
+  }
+
+  draw() {
+    const steerable = this.#steerable();
+    for (const choice of this.ways.querySelectorAll("button")) {
+      choice.hidden = !steerable;
+      setAttribute(choice, "aria-pressed", String(choice.dataset.way === this.way));
+    }
+    this.sendButton.disabled = Boolean(this.flying) || this.box.value.trim() === "";
+    this.box.placeholder = steerable ? "Steer the agent" : "Write to the agent";
+    this.#drawHint(steerable);
+  }
+
+  /** @param {boolean} steerable */
+  #drawHint(steerable) {
+    const state = this.readState();
+    const turn = primary(state)?.turn || null;
+    const phase = turn ? this.view.turns.get(turn.id)?.phase : null;
+    const mark = JSON.stringify([this.receipt, steerable, this.way, phase?.is, phase?.at, waiting(state), stopping(state)?.id]);
+    if (mark === this.hinted) return;
+    this.hinted = mark;
+    stopCounting(this.hint);
+    if (this.receipt) write(this.hint, this.receipt);
+    else if (!steerable) write(this.hint, idleHint(state));
+    else if (this.way === "queue") write(this.hint, queueHint(state));
+    else if (phase?.is === "tool") count(this.hint, () => `${this.way === "urgent" ? "Skips the rest, lands" : "Lands"} after this ${thing(phase.tool || "")}, ${counting(since(phase.at))} so far`);
+    else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Lands before the next step; a final answer yields to it");
+  }
+
+  /** What is in the box for a stop that sends it, or null. */
+  takeText() {
+    const text = this.box.value;
+    if (!text.trim() || this.flying) return null;
+    return { text, sent: () => this.#received() };
+  }
+
+  /** Words that came back. An empty box takes them; a full one is not touched. @param {string} text @returns {boolean} */
+  giveBack(text) {
+    if (this.box.value.trim()) return false;
+    this.box.value = text;
+    this.#writeDraft({ text });
+    this.#fit();
+    this.draw();
+    return true;
+  }
+
+  /** An event says that this command was carried out. @param {string | null} cause */
+  seen(cause) {
+    if (cause && cause === this.draft.id && !this.flying) this.#received();
+  }
+
+  /** @param {Way} way */
+  async send(way) {
+    const text = this.box.value;
+    if (this.flying || !text.trim()) return;
+    const limit = way === "queue" ? INPUT_BYTES : STEER_BYTES;
+    const bytes = new TextEncoder().encode(text).length;
+    if (bytes > limit) {
+      this.#tell(`This ${way === "queue" ? "message" : "steer"} has ${size(bytes)}; at most ${size(limit)} are allowed. Nothing was sent.${way === "queue" ? "" : " Shorten it, or send it after this turn."}`, true);
+      return;
+    }
+    const id = this.draft.id && this.draft.text === text && this.draft.way === way ? this.draft.id : commandId();
+    this.#writeDraft({ text, way, id });
+    this.flying = id;
+    this.box.readOnly = true;
+    this.#tell("");
+    this.draw();
+    const slow = setTimeout(() => this.#slow(id), SLOW_MS);
+    try {
+      const frame = way === "queue" ? { t: "submit", id, text } : { t: "steer", id, text, urgent: way === "urgent" };
+      const receipt = await this.connection.send(frame);
+      if (this.flying !== id) return;
+      this.#received();
+      this.#landed(way, receipt);
+    } catch (error) {
+      if (this.flying === id) this.#refused(/** @type {Refused} */ (error), text);
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  #received() {
+    this.#land();
+    this.box.value = "";
+    this.way = "steer";
+    this.#writeDraft({ text: "" });
+    this.#tell("");
+    this.#fit();
+    this.draw();
+  }
+
+  #land() {
+    this.flying = "";
+    this.box.readOnly = false;
+  }
+
+  /** @param {Way} way @param {any} receipt */
+  #landed(way, receipt) {
+    if (way === "queue" || !receipt.lands) return;
+    this.receipt = receipt.lands.when === "next_turn" ? "Received. Nothing is running now: it lands with the next turn" : "Received. It lands at the next step";
+    this.draw();
+    setTimeout(() => {
+      this.receipt = "";
+      this.draw();
+    }, RECEIPT_MS);
+  }
+
+  /** @param {Refused} error @param {string} text */
+  #refused(error, text) {
+    this.#land();
+    this.#writeDraft({ text }); // the next try is a new command
+    this.#tell(error.code === "command_id_reused" ? "Not sent. Please send it again." : `Not sent. ${error.detail}`, true);
+    this.draw();
+    this.box.focus();
+  }
+
+  /** @param {string} id */
+  #slow(id) {
+    if (this.flying !== id) return;
+    const back = button("Keep it as a draft", () => {
+      this.connection.forget(id);
+      this.#land();
+      this.#tell("");
+      this.draw();
+    });
+    fill(this.says, el("div", { class: "warn calm", role: "status" }, el("span", {}, "Not received yet. It is sent again as soon as the connection is back."), back));
+  }
+
+  /** @param {string} text @param {boolean} [bad] */
+  #tell(text, bad = false) {
+    setAttribute(/** @type {Element} */ (this.form.querySelector(".box")), "data-bad", bad);
+    fill(this.says, text && el("div", { class: "says", "data-is": bad && "bad", role: bad ? "alert" : "status" }, text));
+  }
+
+  /** Where the stylesheet cannot fit the box to its text. */
+  #fit() {
+    if (CSS.supports("field-sizing", "content")) return;
+    this.box.style.setProperty("height", "auto");
+    this.box.style.setProperty("height", `${this.box.scrollHeight}px`);
+  }
+
+  /** @returns {{ text: string, way?: Way, id?: string }} */
+  #readDraft() {
+    try {
+      const draft = JSON.parse(localStorage.getItem(this.key) || "null");
+      return draft && typeof draft.text === "string" ? draft : { text: "" };
+    } catch {
+      return { text: "" };
+    }
+  }
+
+  /** @param {{ text: string, way?: Way, id?: string }} draft */
+  #writeDraft(draft) {
+    this.draft = draft;
+    try {
+      if (draft.text) localStorage.setItem(this.key, JSON.stringify(draft));
+      else localStorage.removeItem(this.key);
+    } catch {
+      // Storage that is full or forbidden costs only the draft's survival of a reload.
+    }
+  }
+}
+
+/** @param {State} state */
+function idleHint(state) {
+  if (stopping(state)) return "Waits until the stop has ended";
+  const { held, inputs } = waiting(state);
+  if (inputs) return `Waits behind ${countOf(inputs, "message")}`;
+  if (held) return `Starts a turn now; ${countOf(held, "paused message stays", "paused messages stay")} paused`;
+  return "Starts a turn";
+}
+
+/** @param {State} state */
+function queueHint(state) {
+  const { inputs } = waiting(state);
+  return `After this turn${inputs ? `, ${inputs} before it` : ""}`;
+}

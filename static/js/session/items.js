@@ -1,0 +1,257 @@
+/**
+ * One drawing for each kind of item in a turn. Each makes its element once and returns how to redraw it, so that
+ * streaming text only ever grows a text node.
+ *
+ * @typedef {import("./view.js").Item} Item
+ * @typedef {{ element: HTMLElement, draw: (item: Item) => void }} Drawing
+ * @typedef {{ readText: (ref: string, size: number) => Promise<string> }} Context
+ */
+import { button, el, fill, setAttribute, write } from "../dom.js";
+import { count, since, stopCounting } from "./clock.js";
+import { Output } from "./output.js";
+import { actorName, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, hue, outcomeWords, stoppedBy } from "../words.js";
+
+/** @param {string} at @param {boolean} [seconds] */
+export function when(at, seconds = false) {
+  return el("time", { datetime: at, title: exact(at), class: "num" }, clockTime(at, seconds));
+}
+
+/**
+ * Words that people, models and tools wrote, always as text nodes: short ones at once, long ones on demand, erased ones as such.
+ * @param {HTMLElement} element
+ * @param {import("./view.js").Text} value
+ * @param {Context} context
+ */
+export function words(element, value, context) {
+  if (typeof value === "string") {
+    const node = element.firstChild;
+    if (node instanceof Text && element.childNodes.length === 1) grow(node, value);
+    else fill(element, value);
+  } else if (value && "erased" in value) fill(element, el("i", { class: "muted" }, "erased"));
+  else if (value && "ref" in value) fill(element, longText(element, value, context));
+  else fill(element, el("span", { class: "muted" }, "…"));
+}
+
+/** @param {HTMLElement} element @param {{ ref: string, size: number }} value @param {Context} context */
+function longText(element, value, context) {
+  const show = button(`Long text, ${Math.round(value.size / 1024).toLocaleString("en")} KiB. Show`, async () => {
+    show.disabled = true;
+    fill(element, await context.readText(value.ref, value.size).catch((error) => `This text could not be read: ${error.message}`));
+  });
+  return show;
+}
+
+/** Only append where the new text begins with the old. @param {Text} node @param {string} text */
+export function grow(node, text) {
+  if (node.data === text) return;
+  if (text.length > node.length && text.startsWith(node.data)) node.appendData(text.slice(node.length));
+  else node.data = text;
+}
+
+/** @param {Context} context @returns {Drawing} */
+function said(context) {
+  const name = el("bdi");
+  const by = el("div", { class: "by" }, name);
+  const text = el("div", { class: "prose", dir: "auto" });
+  const element = el("div", { class: "said" }, by, text);
+  return {
+    element,
+    draw(item) {
+      element.className = `said ${item.by ? hue(item.by.id) : ""} ${item.steer ? "steer" : ""}`.trim();
+      write(name, actorName(item.by));
+      fill(by, name, item.where && el("span", {}, item.where));
+      words(text, item.text, context);
+    },
+  };
+}
+
+/** @param {Context} context @returns {Drawing} */
+function reply(context) {
+  const text = el("p", { class: "prose", dir: "auto" });
+  const why = el("p", { class: "muted small" });
+  const element = el("div", { class: "step" }, text);
+  return {
+    element,
+    draw(item) {
+      const value = item.live ? item.said : item.text;
+      words(text, value, context);
+      element.hidden = value === "" && !item.live;
+      setAttribute(element, "data-live", Boolean(item.live));
+      text.classList.toggle("cut", Boolean(item.cut));
+      setAttribute(text, "title", item.cut === "stopped" && "Cut off by the stop");
+      if (item.replacedBy) {
+        write(why, `Replaced by ${item.replacedBy}’s message`);
+        element.append(why);
+      }
+    },
+  };
+}
+
+/** @param {Context} context @returns {Drawing} */
+function reasoning(context) {
+  const label = el("summary");
+  const text = el("div", { class: "prose", dir: "auto" });
+  const element = el("details", { class: "think" }, label, text);
+  return {
+    element,
+    draw(item) {
+      write(label, item.live ? "Thinking" : item.cut ? "Thoughts, cut off" : "Thoughts");
+      words(text, item.live ? item.said : item.text, context);
+      text.classList.toggle("cut", Boolean(item.cut));
+      element.hidden = !item.live && item.text === "";
+    },
+  };
+}
+
+/** @param {Context} context @returns {Drawing} */
+function tool(context) {
+  const dot = el("i", { class: "dot" });
+  const line = el("code", { dir: "auto" });
+  const status = el("span", { class: "push num" });
+  const more = button("Show the whole call", () => {
+    full.hidden = !full.hidden;
+    more.setAttribute("aria-expanded", String(!full.hidden));
+  }, { kind: "quiet", iconName: "more" });
+  const full = el("div", { class: "full", dir: "auto", hidden: true });
+  const left = el("div", { class: "left bad", hidden: true });
+  const pre = el("pre", { hidden: true, dir: "auto" });
+  const output = new Output(pre);
+  const element = el("article", { class: "tool" }, el("header", {}, dot, line, status, more), full, left, pre);
+  return {
+    element,
+    draw(item) {
+      drawCall(item, { line, more, full, element });
+      drawStatus(item, { dot, status, element });
+      drawLeft(item, left);
+      if (item.text && typeof item.text === "object") {
+        pre.hidden = false;
+        words(pre, item.text, context);
+      } else output.set(item.live ? item.said || "" : item.text || item.said || "", Boolean(item.live));
+    },
+  };
+}
+
+/** @param {Item} item @param {{ line: HTMLElement, more: HTMLElement, full: HTMLElement, element: HTMLElement }} parts */
+function drawCall(item, { line, more, full, element }) {
+  const call = callLine(item.tool, item.args);
+  write(line, call.split("\n", 1)[0]);
+  line.title = call.length > 400 ? `${call.slice(0, 400)}…` : call;
+  element.setAttribute("aria-label", `${item.tool}: ${call.slice(0, 120)}`);
+  const whole = callInFull(item.tool, item.args);
+  more.hidden = whole === "";
+  write(full, whole);
+}
+
+/** @param {Item} item @param {{ dot: HTMLElement, status: HTMLElement, element: HTMLElement }} parts */
+function drawStatus(item, { dot, status, element }) {
+  stopCounting(status);
+  const is = item.state === "settled" ? (item.outcome.outcome === "not_run" ? "cut" : "settled") : item.state === "withdrawn" ? "cut" : item.state;
+  element.dataset.is = is;
+  if (item.state === "running" && item.ending) {
+    dot.className = "dot stop";
+    status.className = "push bad";
+    write(status, "ending");
+  } else if (item.state === "running") {
+    dot.className = "dot live beats";
+    status.className = "push num";
+    count(status, () => counting(since(item.startedAt)));
+  } else if (item.state === "settled") {
+    const [text, colour] = outcomeWords(item.outcome);
+    dot.className = `dot ${{ ok: "done", interrupted: "stop", lost: "stop", error: "" }[/** @type {string} */ (item.outcome.outcome)] ?? "none"}`;
+    status.className = `push num ${colour}`;
+    write(status, text);
+  } else {
+    dot.className = "dot none";
+    status.className = "push";
+    write(status, item.state === "withdrawn" ? `withdrawn by ${item.replacedBy}’s message` : "not started");
+  }
+}
+
+/** What the kill could not end is named, in red (E7). @param {Item} item @param {HTMLElement} left */
+function drawLeft(item, left) {
+  const surviving = item.outcome?.processes?.surviving || [];
+  left.hidden = surviving.length === 0;
+  write(left, `Still running: ${surviving.map((/** @type {any} */ p) => `${p.command} (${p.pid})`).join(", ")}`);
+}
+
+/** @returns {Drawing} */
+function note() {
+  const element = el("p", { class: "note" });
+  return {
+    element,
+    draw(item) {
+      const quote = typeof item.quote === "string" ? item.quote : "";
+      fill(element, item.words, quote && el("bdi", {}, `“${quote.length > 160 ? `${quote.slice(0, 160)}…` : quote}”`));
+      setAttribute(element, "title", item.at && exact(item.at));
+    },
+  };
+}
+
+/** How many: a list or a number. @param {unknown} value */
+export const many = (value) => (Array.isArray(value) ? value.length : Number(value) || 0);
+
+/** The length of what was cut off, in characters. @param {any} cut */
+const cutLength = (cut) => (typeof cut?.text === "string" ? [...cut.text].length : cut?.text?.size || 0);
+
+/**
+ * The facts of a stop, as the rule in the timeline and the receipt say them.
+ * @param {any} data of TurnInterrupted
+ * @returns {(HTMLElement | false)[]}
+ */
+export function stopFacts(data) {
+  const cut = cutLength(data.cut_off);
+  const { ended = [], surviving = [], unknown = false } = data.processes || {};
+  const held = many(data.inputs?.held) + many(data.steers?.held ?? 0);
+  const fact = (/** @type {string} */ words, /** @type {string} */ value, colour = "") => el("span", { class: colour }, `${words} `, el("b", {}, value));
+  return [
+    data.acknowledged_ms !== null && data.acknowledged_ms !== undefined && fact("worker got it in", duration(data.acknowledged_ms)),
+    fact("everything ended in", duration(data.settled_ms)),
+    fact("kept", countOf(data.steps_kept, "step")),
+    cut > 0 && fact("cut off", countOf(cut, "character")),
+    ended.length > 0 && fact("ended", countOf(ended.length, "process", "processes")),
+    surviving.length > 0 && fact("still running", countOf(surviving.length, "process", "processes"), "bad"),
+    unknown && fact("processes", "not known to have ended", "bad"),
+    held > 0 && fact("paused", countOf(held, "message")),
+    endedByWords(data.ended_by) !== "" && el("span", {}, endedByWords(data.ended_by)),
+  ];
+}
+
+/** @returns {Drawing} */
+function stopped() {
+  const head = el("div", { class: "prose" });
+  const facts = el("div", { class: "facts num" });
+  const element = el("div", { class: "rule stopped" }, head, facts);
+  return {
+    element,
+    draw({ event, actor, later }) {
+      const { data } = event;
+      element.dataset.seq = event.seq;
+      const reason = later?.reason || data.reason;
+      fill(
+        head, el("strong", {}, stoppedBy(data, actor)), " at ", when(event.at, true),
+        ...(typeof reason === "string" && reason !== "" ? [": ", el("bdi", {}, `“${reason}”`)] : []),
+      );
+      fill(facts, ...stopFacts(data), el("a", { href: `/interruptions/${event.turn}` }, "details"));
+    },
+  };
+}
+
+/** @returns {Drawing} */
+function failed() {
+  const element = el("div", { class: "rule quiet failed" });
+  return {
+    element,
+    draw({ event }) {
+      const { error, steps } = event.data;
+      element.dataset.seq = event.seq;
+      fill(
+        element, el("strong", {}, "The turn failed"), " at ", when(event.at, true),
+        el("div", { class: "prose", dir: "auto" }, typeof error?.detail === "string" ? error.detail : error?.code || ""),
+        el("div", { class: "facts num" }, el("span", {}, "kept ", el("b", {}, countOf(steps || 0, "step")))),
+      );
+    },
+  };
+}
+
+/** @type {Record<string, (context: Context) => Drawing>} */
+export const DRAWINGS = { said, text: reply, reasoning, tool, note, stopped, failed };

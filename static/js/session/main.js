@@ -1,0 +1,262 @@
+/** A session page: the snapshot it was served with, then the live log; everything on screen is drawn from these two. */
+import { byId, fill, el, openDialog, readJson, button } from "../dom.js";
+import { Refused, call, commandId } from "../rest.js";
+import { sampleServerTime } from "./clock.js";
+import { Composer } from "./composer.js";
+import { listenDialogs, typing } from "./dialogs.js";
+import { Older } from "./older.js";
+import { drawPresence } from "./presence.js";
+import { Queue } from "./queue.js";
+import { Receipt } from "./receipt.js";
+import { Side } from "./side.js";
+import { Connection } from "./socket.js";
+import { evolve } from "./state.js";
+import { Stop } from "./stop.js";
+import { Strip } from "./strip.js";
+import { Timeline } from "./timeline.js";
+import { View } from "./view.js";
+
+/** @typedef {import("./state.js").LogEvent} LogEvent */
+
+const boot = readJson("boot");
+/** @type {import("./state.js").State} */
+let state = boot.state;
+const you = boot.you;
+const session = /** @type {string} */ (boot.session.id);
+let title = /** @type {string} */ (boot.session.title);
+const view = new View(boot.texts);
+for (const loop of Object.values(state.loops)) for (const entry of [...loop.inbox, ...loop.steers]) view.authors.set(entry.id, entry.author);
+for (const event of boot.events) view.apply(event);
+for (const loop of Object.values(state.loops)) if (loop.turn) view.begun(loop.turn);
+sampleServerTime(boot.now);
+
+/** Pieces of live text that came before the replay was over. @type {any[]} */
+let early = [];
+let live = false;
+let lostAt = Date.now();
+let repairedAt = -Infinity;
+const REPAIR_MS = 5_000;
+const ESCAPES_MS = 600;
+
+const can = (/** @type {string} */ verb) => you.can.includes(verb);
+
+const connection = new Connection({
+  path: `/ws/sessions/${session}/`, check: `/sessions/${session}`, cursor: boot.seq, onFrame,
+  onStatus(status) {
+    if (status === "live") lostAt = 0;
+    else {
+      live = false;
+      lostAt ||= Date.now();
+    }
+    drawAround();
+    setTimeout(drawAround, 1_100);
+  },
+});
+
+const strip = new Strip({ title: byId("title"), state: byId("state"), connection: byId("connection"), announce: byId("announce") });
+const timeline = new Timeline({
+  place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
+  context: { readText }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
+});
+const older = new Older({
+  session, oldest: boot.events[0]?.seq || 1, more: boot.more, place: byId("older"), scroller: byId("line"), view, draw: () => timeline.draw(),
+});
+const side = new Side({ agents: byId("agents"), turns: byId("turns"), about: document.getElementById("about"), show: (key) => {
+  /** @type {HTMLDialogElement} */ (byId("drawer")).close();
+  timeline.show(key);
+} });
+const receipt = new Receipt({
+  place: byId("notice"), you,
+  actions: {
+    sendNext: () => sendNext(),
+    giveBack: () => command("release", { to: "authors" }),
+    giveReason: (turn, reason) => attempt(() => call("PATCH", `/interruptions/${turn}`, { body: { reason } })),
+  },
+});
+const queue = new Queue({
+  place: byId("waiting"), dialog: /** @type {HTMLDialogElement | null} */ (document.getElementById("edit")), can: you.can, command, view,
+  changeSteer: (id, body) => void attempt(() => call("PATCH", `/sessions/${session}/steers/${id}`, { body })),
+});
+const sayForm = document.getElementById("say");
+const stopForm = document.getElementById("stop");
+const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, readState: () => state, view });
+const stop = stopForm && new Stop({
+  form: /** @type {HTMLFormElement} */ (stopForm), place: byId("stop-says"), connection, session, readState: () => state, takeText: () => composer?.takeText() || null,
+});
+
+/** @param {any} frame */
+function onFrame(frame) {
+  const handle = FRAMES[frame.t];
+  if (!handle) return;
+  try {
+    handle(frame);
+  } catch (error) {
+    // One bad event must not freeze the page: say so, and let the reader have the truth by loading it anew.
+    console.error(frame, error);
+    fill(byId("trouble"), el("div", { class: "warn" }, el("span", {}, "This page lost track of the session."), button("Load it again", () => location.reload())));
+  }
+  timeline.schedule();
+}
+
+/** @type {Record<string, (frame: any) => void>} */
+const FRAMES = {
+  event: onEvent,
+  hello(frame) {
+    sampleServerTime(frame.now, true);
+    onYou(frame.you);
+    early = frame.live.steps.slice();
+    for (const phase of frame.live.phases) view.setPhase(phase);
+    drawPresence(byId("watching"), frame.live.presence);
+  },
+  caught_up() {
+    live = true;
+    for (const piece of early.splice(0)) stream(piece);
+    byId("timeline").setAttribute("aria-live", "polite"); // what was there before is not news
+    void older.findWords();
+  },
+  delta: (frame) => void (live ? stream(frame) : early.push(frame)),
+  stopping: (frame) => view.acknowledged(frame),
+  retrying: (frame) => view.setPhase({ ...frame, phase: "retry" }),
+  presence: (frame) => drawPresence(byId("watching"), frame.people),
+  you: (frame) => onYou(frame.you),
+  beat: (frame) => sampleServerTime(frame.now),
+};
+
+/** @param {LogEvent} event */
+function onEvent(event) {
+  state = evolve(state, event);
+  view.apply(event);
+  if (live) sampleServerTime(event.at);
+  if (event.type === "SessionChanged" && event.data.title) title = event.data.title;
+  if (event.type === "TurnInterrupted") stop?.ended(event.turn || "");
+  if (event.type === "InputCancelled" || event.type === "SteerWithdrawn") returned(event);
+  composer?.seen(event.cause);
+  stop?.seen(event.cause);
+}
+
+/** Words that come back go into their author's box, if it is empty. @param {LogEvent} event */
+function returned(event) {
+  const { input, steer, reason, text } = event.data;
+  if (view.authors.get(input || steer)?.id !== you.id || typeof text !== "string") return;
+  if (["promoted", "as_input"].includes(reason)) return;
+  composer?.giveBack(text);
+}
+
+/** Rights changed while the page is open: what the page offers is made anew by the server. @param {any} now */
+function onYou(now) {
+  if (JSON.stringify([...now.can].sort()) !== JSON.stringify([...you.can].sort())) location.reload();
+}
+
+/** @param {any} piece */
+function stream(piece) {
+  if (view.stream(piece) !== "gap" || performance.now() - repairedAt < REPAIR_MS) return;
+  repairedAt = performance.now();
+  connection.replace();
+}
+
+function drawAround() {
+  strip.draw({ state, view, title, status: connection.status, confirmedAt: connection.confirmedAt, lostAt });
+  receipt.draw({ state, view });
+  queue.draw(state);
+  composer?.draw();
+  stop?.draw();
+  side.draw(state, view);
+  byId("nothing").hidden = view.blocks.length > 0;
+  const dock = document.getElementById("dock");
+  if (dock) dock.hidden = state.status === "closed" && can("submit");
+  byId("closed").hidden = state.status !== "closed";
+  document.title = `${title} · steerweb`;
+}
+
+/** The first paused message goes on; the others stay. */
+function sendNext() {
+  for (const loop of Object.values(state.loops)) {
+    const input = loop.inbox.find((entry) => entry.held);
+    const steer = loop.steers.find((entry) => entry.held);
+    if (input) return command("release", { inputs: [input.id] });
+    if (steer) return command("release", { steers: [steer.id] });
+  }
+}
+
+/** @param {string} verb @param {Record<string, any>} body */
+function command(verb, body) {
+  void attempt(() => connection.send({ t: verb, id: commandId(), ...body }));
+}
+
+/** @param {() => Promise<any>} act */
+async function attempt(act) {
+  try {
+    await act();
+    fill(byId("trouble"));
+  } catch (error) {
+    fill(byId("trouble"), el("div", { class: "warn calm", role: "alert" }, el("span", {}, /** @type {Refused} */ (error).detail), button("Close", () => fill(byId("trouble")), { kind: "quiet push", iconName: "close" })));
+  }
+}
+
+/** @param {string} ref @param {number} size */
+async function readText(ref, size) {
+  const answer = await call("GET", `/sessions/${session}/texts/${ref}?offset=0&length=${size}`, { timeout: 30_000 });
+  return typeof answer === "string" ? answer : answer.text;
+}
+
+function listenKeys() {
+  let escapedAt = -Infinity;
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.isComposing || document.querySelector("dialog[open], [popover]:popover-open")) return;
+    if (performance.now() - escapedAt < ESCAPES_MS && stop?.active) {
+      escapedAt = -Infinity;
+      void stop.press();
+    } else escapedAt = performance.now();
+  });
+  addEventListener("keydown", (event) => {
+    if (event.key === "/" && !typing(event.target) && sayForm && !document.querySelector("dialog[open]")) {
+      event.preventDefault();
+      sayForm.querySelector("textarea")?.focus();
+    }
+  });
+}
+
+/** Both columns, on screens that have no room for them. */
+function fillDrawer() {
+  const drawer = byId("drawer");
+  const home = [byId("tree"), byId("jump")];
+  const place = /** @type {HTMLElement} */ (drawer.querySelector("[data-sides]"));
+  const narrow = matchMedia("(max-width: 900px), (max-height: 480px)");
+  const app = byId("app");
+  const move = () => home.forEach((column) => (narrow.matches ? place.append(column) : app.append(column)));
+  narrow.addEventListener("change", move);
+  move();
+}
+
+/** Where the keyboard covers the page instead of shrinking it, the dock still stands above the keyboard. */
+function fitKeyboard() {
+  const seen = window.visualViewport;
+  const fit = () => {
+    const covered = seen ? innerHeight - seen.height : 0;
+    byId("app").style.setProperty("height", covered > 80 ? `${seen?.height}px` : "");
+    if (covered > 80) scrollTo(0, 0);
+  };
+  seen?.addEventListener("resize", fit);
+}
+
+/** Renaming and closing: the owner's two forms. */
+function listenOwner() {
+  const rename = /** @type {HTMLDialogElement | null} */ (document.getElementById("rename"));
+  rename?.querySelector("form")?.addEventListener("submit", (event) => {
+    const fields = new FormData(/** @type {HTMLFormElement} */ (event.target));
+    void attempt(() => call("PATCH", `/sessions/${session}`, { body: { title: String(fields.get("title")) } }));
+  });
+  document.getElementById("close")?.querySelector("form")?.addEventListener("submit", () => void attempt(() => call("POST", `/sessions/${session}/close`)));
+}
+
+byId("line").classList.remove("newest");
+for (const element of document.querySelectorAll("[data-served]")) element.remove();
+for (const element of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-scripted]"))) element.hidden = false;
+fillDrawer();
+fitKeyboard();
+listenOwner();
+listenKeys();
+listenDialogs(session, () => openDialog(/** @type {HTMLDialogElement} */ (byId("keys"))));
+if (new URLSearchParams(location.search).has("from")) sayForm?.querySelector("textarea")?.focus();
+timeline.draw();
+connection.start();

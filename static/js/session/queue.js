@@ -1,0 +1,113 @@
+/** What waits: undelivered steers and waiting or paused messages as chips, each with what one can do about it. */
+import { button, el, fill, openDialog, openMenu } from "../dom.js";
+import { actorName, hue } from "../words.js";
+import { primary } from "./state.js";
+
+/** @typedef {import("./state.js").State} State @typedef {import("./state.js").Input} Input @typedef {import("./state.js").Steer} Steer */
+/** @typedef {(verb: string, body: Record<string, any>) => void} Command sends and shows what goes wrong */
+/** @typedef {{ label: string, act: () => void }} Deed */
+
+const SHOWN_CHARS = 300;
+
+export class Queue {
+  /**
+   * @param {{ place: HTMLElement, dialog: HTMLDialogElement | null, can: string[], command: Command,
+   *   changeSteer: (id: string, body: { text?: string, as_input?: boolean }) => void, view: import("./view.js").View }} options
+   */
+  constructor({ place, dialog, can, command, changeSteer, view }) {
+    this.place = place;
+    this.dialog = dialog;
+    this.can = can;
+    this.command = command;
+    this.changeSteer = changeSteer;
+    this.view = view;
+    this.drawn = "";
+    this.marked = false;
+  }
+
+  /** @param {State} state */
+  draw(state) {
+    const loop = primary(state);
+    const running = Boolean(loop?.turn && !loop.turn.mark);
+    const steers = loop?.steers || [];
+    const inbox = loop?.inbox || [];
+    this.marked = Boolean(loop?.turn?.mark);
+    const mark = JSON.stringify([running, this.marked, steers, inbox.map((entry) => [entry, this.#text(entry.id)]), steers.map(({ id }) => this.#text(id))]);
+    if (mark === this.drawn) return;
+    this.drawn = mark;
+    fill(this.place, ...steers.map((steer) => this.#steer(steer, running)), ...inbox.map((entry, at) => this.#input(entry, at, inbox, running)));
+    this.place.hidden = !steers.length && !inbox.length;
+  }
+
+  /** @param {string} id @returns {string} */
+  #text(id) {
+    const text = this.view.texts.get(id);
+    return typeof text === "string" ? text : text && "ref" in text ? "(a long text)" : "…";
+  }
+
+  /** @param {Steer} steer @param {boolean} running */
+  #steer(steer, running) {
+    if (this.marked) return this.#chip(steer, "waits for the stop", null, []);
+    const where = steer.held ? "paused" : running ? (steer.urgent ? "skips the rest" : "at next step") : "with the next turn";
+    const asInput = { label: running ? "After this turn instead" : "Send now", act: () => this.changeSteer(steer.id, { as_input: true }) };
+    const back = { label: "Take back", act: () => this.command("withdraw", { steer: steer.id }) };
+    const edit = { label: "Edit", act: () => this.#edit(steer.id, (text) => this.changeSteer(steer.id, { text })) };
+    if (steer.held) return this.#chip(steer, where, release({ steers: [steer.id] }, this.command), [giveBack({ steers: [steer.id] }, this.command), edit, back]);
+    return this.#chip(steer, where, running ? null : asInput, [edit, ...(running ? [asInput] : []), back]);
+  }
+
+  /** @param {Input} entry @param {number} at @param {Input[]} inbox @param {boolean} running */
+  #input(entry, at, inbox, running) {
+    if (this.marked) return this.#chip(entry, entry.held ? "paused" : "waits for the stop", null, []);
+    const ahead = inbox.slice(0, at).filter((other) => !other.held).length;
+    const place = ahead ? `${ahead + 1}. in line` : running ? "after this turn" : "next";
+    const move = (/** @type {string} */ label, /** @type {number} */ position) => ({ label, act: () => this.command("edit", { input: entry.id, position }) });
+    const deeds = [
+      { label: "Edit", act: () => this.#edit(entry.id, (text) => this.command("edit", { input: entry.id, text })) },
+      ...(at > 0 ? [move("Move forward", at - 1)] : []),
+      ...(at < inbox.length - 1 ? [move("Move back", at + 1)] : []),
+      { label: "Take back", act: () => this.command("retract", { input: entry.id }) },
+    ];
+    if (entry.held) return this.#chip(entry, "paused", release({ inputs: [entry.id] }, this.command), [giveBack({ inputs: [entry.id] }, this.command), ...deeds]);
+    const promote = running ? { label: "At next step", act: () => this.command("edit", { input: entry.id, promote: "normal" }) } : null;
+    return this.#chip(entry, place, promote, deeds);
+  }
+
+  /** @param {Input | Steer} entry @param {string} where @param {Deed | null} first @param {Deed[]} more */
+  #chip(entry, where, first, more) {
+    const text = this.#text(entry.id);
+    const acts = this.can.includes("edit");
+    const name = actorName(entry.author);
+    const chip = el(
+      "span", { class: `chip ${hue(entry.author.id)}${acts ? "" : " read"}`, "data-held": entry.held, "data-id": entry.id },
+      el("b", {}, el("bdi", {}, name)),
+      el("span", { class: "what", dir: "auto", title: text.slice(0, SHOWN_CHARS * 3) }, text.slice(0, SHOWN_CHARS).replace(/\s+/g, " ")),
+      el("span", { class: "where" }, where),
+    );
+    if (!acts || !more.length) return chip;
+    const menu = button(`More about ${name}’s message`, () => openMenu(menu, more, "What to do with this message"), { kind: "quiet", iconName: "more" });
+    chip.append(...(first ? [button(first.label, first.act)] : []), menu);
+    return chip;
+  }
+
+  /** @param {string} id @param {(text: string) => void} save */
+  #edit(id, save) {
+    const { dialog } = this;
+    if (!dialog) return;
+    const box = /** @type {HTMLTextAreaElement} */ (dialog.querySelector("textarea"));
+    const text = this.view.texts.get(id);
+    box.value = typeof text === "string" ? text : "";
+    const form = /** @type {HTMLFormElement} */ (dialog.querySelector("form"));
+    form.onsubmit = () => {
+      if (/** @type {HTMLButtonElement} */ (document.activeElement)?.value !== "cancel" && box.value.trim()) save(box.value);
+    };
+    openDialog(dialog);
+    box.focus();
+  }
+}
+
+/** @param {Record<string, string[]>} what @param {Command} command @returns {Deed} */
+const release = (what, command) => ({ label: "Send next", act: () => command("release", what) });
+
+/** @param {Record<string, string[]>} what @param {Command} command @returns {Deed} */
+const giveBack = (what, command) => ({ label: "Give back to its author", act: () => command("release", { ...what, to: "authors" }) });

@@ -1,0 +1,166 @@
+/**
+ * The stop receipt: one event, the same on every screen. Asked, then the worker got it, then everything ended; it never
+ * says stopped before the terminal event says so.
+ */
+import { button, el, fill, setAttribute } from "../dom.js";
+import { REASONS, actorName, count as countOf, duration, endedByWords, fromDevice } from "../words.js";
+import { count, serverNow, since } from "./clock.js";
+import { many, when } from "./items.js";
+
+/** @typedef {import("./view.js").StopView} StopView @typedef {import("./state.js").State} State */
+
+/** How long a receipt stays once something runs again. */
+const LINGER_MS = 12_000;
+/** A stop that ended this recently is still shown by a page that is opened now. */
+const RECENT_MS = 60_000;
+
+export class Receipt {
+  /**
+   * @param {{ place: HTMLElement, you: { id: string, can: string[] }, actions: { sendNext: () => void, giveBack: () => void,
+   *   giveReason: (turn: string, reason: string) => Promise<void> } }} options
+   */
+  constructor({ place, you, actions }) {
+    this.place = place;
+    this.you = you;
+    this.actions = actions;
+    this.dismissed = "";
+    this.drawn = "";
+    this.typing = "";
+  }
+
+  /** @param {{ state: State, view: import("./view.js").View }} now */
+  draw({ state, view }) {
+    const stop = [...view.stops.values()].filter(({ event }) => event.data.turns.length).pop();
+    const shown = stop && this.#wanted(stop, state) ? stop : null;
+    this.place.hidden = !shown;
+    if (!shown) {
+      this.drawn = "";
+      return;
+    }
+    const held = heldNow(state);
+    const reason = this.#reasonOf(shown, view);
+    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, reason]);
+    if (mark === this.drawn) return;
+    this.drawn = mark;
+    fill(this.place, this.#element(shown, held, reason));
+  }
+
+  /** @param {StopView} stop @param {State} state */
+  #wanted(stop, state) {
+    const { request, turns } = stop.event.data;
+    if (state.requests[request]) return true;
+    const last = stop.ends[stop.ends.length - 1];
+    if (!last || this.dismissed === request) return false;
+    const age = since(last.at);
+    const runsAgain = Object.values(state.loops).some((loop) => loop.turn && !turns.includes(loop.turn.id));
+    return age < (runsAgain ? LINGER_MS : RECENT_MS) || (!runsAgain && this.drawn !== "");
+  }
+
+  /** @param {StopView} stop @param {import("./view.js").View} view @returns {string} */
+  #reasonOf(stop, view) {
+    const later = stop.ends.map((end) => view.turns.get(end.turn || "")?.reason).find(Boolean);
+    const reason = later || stop.event.data.reason;
+    return typeof reason === "string" ? reason : "";
+  }
+
+  /** @param {StopView} stop @param {number} held @param {string} reason */
+  #element(stop, held, reason) {
+    const over = stop.ends.length > 0 && stop.ends.length >= stop.event.data.turns.length;
+    const receipt = el("section", { class: "receipt", "aria-label": "Stop receipt" }, this.#stages(stop, over), this.#whatWaits(stop, over, held));
+    if (over) {
+      receipt.dataset.seq = String(stop.ends[stop.ends.length - 1].seq);
+      receipt.append(this.#reason(stop, reason), button("Close the receipt", () => this.#dismiss(stop), { kind: "quiet close", iconName: "close" }));
+    } else if (reason) receipt.append(el("p", { class: "prose" }, "Why: ", el("bdi", {}, `“${reason}”`)));
+    setAttribute(receipt, "data-over", over);
+    return receipt;
+  }
+
+  /** @param {StopView} stop @param {boolean} over */
+  #stages({ event, acknowledged, ends }, over) {
+    const got = over ? ends.map((end) => end.data.acknowledged_ms).filter((ms) => ms !== null && ms !== undefined) : [...acknowledged.values()];
+    const gotIt = got.length > 0 && (over || got.length >= event.data.turns.length);
+    return el(
+      "ol", {},
+      stage("Asked", true, el("span", {}, `${actorName(event.actor)}${fromDevice(event.actor) && `,${fromDevice(event.actor)}`}, `, when(event.at, true))),
+      stage("Worker got it", gotIt, gotIt ? words(duration(Math.max(...got))) : over ? words("no answer") : counted(event.at)),
+      stage("Everything ended", over, over ? words(endedWords(ends)) : counted(event.at)),
+    );
+  }
+
+  /** @param {StopView} stop @param {boolean} over @param {number} held */
+  #whatWaits({ event, ends }, over, held) {
+    if (!over) return el("p", {}, before(event.data.queue));
+    const unproven = ends.some((end) => end.data.processes?.unknown || many(end.data.processes?.surviving));
+    const line = el("p", {}, unproven ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, after(held));
+    if (!held || !this.you.can.includes("release")) return line;
+    return el("div", { class: "acts start" }, line,
+      button("Send next", this.actions.sendNext), button(held === 1 ? "Give back" : "Give all back", this.actions.giveBack), button("Leave", () => this.#dismissCurrent()));
+  }
+
+  /** Why, afterwards, by whoever pressed. @param {StopView} stop @param {string} reason */
+  #reason(stop, reason) {
+    if (reason) return el("p", { class: "prose" }, "Why: ", el("bdi", {}, `“${reason}”`));
+    const turn = stop.ends[0].turn;
+    if (stop.event.actor.id !== this.you.id || !turn) return "";
+    const give = (/** @type {string} */ words) => words.trim() && void this.actions.giveReason(turn, words.trim());
+    const input = el("input", {
+      "aria-label": "Another reason", placeholder: "Another reason", maxlength: "400", dir: "auto", value: this.typing,
+      on: {
+        input: () => (this.typing = input.value),
+        keydown: (event) => {
+          if (event.key === "Enter" && !event.isComposing) give(input.value);
+        },
+      },
+    });
+    return el("div", { class: "reasons", role: "group", "aria-label": "Why did you stop it?" }, el("span", {}, "Why?"), ...REASONS.map((words) => button(words, () => give(words))), input);
+  }
+
+  /** @param {StopView} stop */
+  #dismiss(stop) {
+    this.dismissed = stop.event.data.request;
+    this.place.hidden = true;
+    this.drawn = "";
+  }
+
+  #dismissCurrent() {
+    /** @type {HTMLElement | null} */ (this.place.querySelector(".close"))?.click();
+  }
+}
+
+/** @param {string} name @param {boolean} done @param {HTMLElement} value */
+const stage = (name, done, value) => el("li", { "data-done": done }, el("b", {}, name), value);
+
+/** @param {string} text */
+const words = (text) => el("span", { class: "num" }, text);
+
+/** Counts up until the next thing is known. @param {string} at */
+function counted(at) {
+  const element = el("span", { class: "num" });
+  count(element, () => `${duration(Math.floor(Math.max(0, serverNow() - Date.parse(at)) / 100) * 100)} so far`);
+  return element;
+}
+
+/** @param {import("./state.js").LogEvent[]} ends */
+function endedWords(ends) {
+  const ended = ends.reduce((sum, end) => sum + many(end.data.processes?.ended), 0);
+  const how = ends.map((end) => endedByWords(end.data.ended_by)).find(Boolean);
+  return [duration(Math.max(...ends.map((end) => end.data.settled_ms))), ended && countOf(ended, "process", "processes"), how].filter(Boolean).join(", ");
+}
+
+/** @param {string} queue */
+function before(queue) {
+  if (queue === "run") return "When it has ended, the next waiting message starts.";
+  if (queue === "clear") return "When it has ended, waiting messages go back to their authors.";
+  return "When it has ended, waiting messages stay paused and nothing starts by itself.";
+}
+
+/** @param {number} held */
+function after(held) {
+  if (held) return `${countOf(held, "message stays", "messages stay")} paused, nothing starts by itself.`;
+  return "Nothing waits. The conversation and all finished steps are kept.";
+}
+
+/** @param {State} state */
+function heldNow(state) {
+  return Object.values(state.loops).reduce((sum, loop) => sum + [...loop.inbox, ...loop.steers].filter((entry) => entry.held).length, 0);
+}

@@ -1,0 +1,204 @@
+/**
+ * The reducer: one event further. Pure, no DOM; the twin of `sessions_app/engine/fold.py`, and a test folds the same
+ * golden logs with both. The state is the one `GET /api/v1/sessions/{id}/state` answers.
+ *
+ * @typedef {{ kind: string, id: string, name: string }} Author
+ * @typedef {{ kind: string, id: string, name: string, device?: { kind: string, name?: string } | null }} Actor
+ * @typedef {{ seq: number, type: string, at: string, loop: string | null, turn: string | null, step: number | null,
+ *   actor: Actor, cause: string | null, data: any }} LogEvent
+ * @typedef {{ id: string, agency: string, delivery: string, author: Author, seq: number, text_seq: number, held: boolean }} Input
+ * @typedef {{ id: string, urgent: boolean, author: Author, seq: number, text_seq: number, held: boolean, for_turn: string | null }} Steer
+ * @typedef {{ call: string, tool: string, status: "planned" | "started" | "settled" }} Call
+ * @typedef {{ id: string, index: number, input: string, worker: string, epoch: number, at_ms: number, step: number, kept: number,
+ *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
+ *   mark: string | null }} Turn
+ * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
+ *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null }} Loop
+ * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
+ *   phases: Record<string, string>, closing: boolean, then: string[] }} Request
+ * @typedef {{ v: number, status: "open" | "closing" | "closed", loops: Record<string, Loop>, requests: Record<string, Request>,
+ *   settings: Record<string, any> }} State
+ */
+
+export const FOLD = 1;
+
+/** The state before the first event. @returns {State} */
+export function initial() {
+  return { v: FOLD, status: "open", loops: {}, requests: {}, settings: {} };
+}
+
+/**
+ * The state after `event`. Types without a rule of their own change nothing.
+ * @param {State} state
+ * @param {LogEvent} event
+ * @returns {State}
+ */
+export function evolve(state, event) {
+  const rule = RULES[event.type];
+  return rule ? rule(state, event) : state;
+}
+
+/** The loop people talk to when they name none. @param {State} state @returns {Loop | null} */
+export function primary(state) {
+  return Object.values(state.loops).find((loop) => loop.parent === null) || null;
+}
+
+/** The running turn of that id, or null. @param {State} state @param {string} id @returns {Turn | null} */
+export function runningTurn(state, id) {
+  return Object.values(state.loops).find((loop) => loop.turn?.id === id)?.turn || null;
+}
+
+/** @param {State} state @param {Loop} loop @returns {State} */
+const withLoop = (state, loop) => ({ ...state, loops: { ...state.loops, [loop.id]: loop } });
+
+/** @param {State} state @param {LogEvent} event @param {Partial<Loop>} change @returns {State} */
+const changeLoop = (state, event, change) => withLoop(state, { ...loopOf(state, event), ...change });
+
+/** @param {State} state @param {LogEvent} event @returns {Loop} */
+const loopOf = (state, event) => state.loops[event.loop || ""];
+
+/** @param {LogEvent} event @returns {Author} */
+const authorOf = (event) => ({ kind: event.actor.kind, id: event.actor.id, name: event.actor.name });
+
+/** @template {{ id: string }} T @param {T[]} entries @param {string} id @returns {T[]} */
+const without = (entries, id) => entries.filter((entry) => entry.id !== id);
+
+/** @template T @param {T[]} entries @param {number} position @param {T} entry @returns {T[]} */
+const inserted = (entries, position, entry) => [...entries.slice(0, position), entry, ...entries.slice(position)];
+
+/** @param {Record<string, number>} a @param {Record<string, number> | null | undefined} b @returns {Record<string, number>} */
+function addUsage(a, b) {
+  const total = { ...a };
+  for (const [key, value] of Object.entries(b || {})) total[key] = (total[key] || 0) + value;
+  return total;
+}
+
+/** @param {State} state @param {LogEvent} event @param {(turn: Turn) => Turn} change @returns {State} */
+function changeTurn(state, event, change) {
+  const loop = loopOf(state, event);
+  if (!loop.turn) throw new Error(`event ${event.seq} ${event.type} belongs to no running turn`);
+  return withLoop(state, { ...loop, turn: change(loop.turn) });
+}
+
+/** An input that came with a stop names its request, so that the stop keeps it first (E12). @param {State} state @param {LogEvent} event */
+function noteThen(state, event) {
+  const request = state.requests[event.data.request || ""];
+  if (!request) return state;
+  const noted = { ...request, then: [...request.then, event.data.input] };
+  return { ...state, requests: { ...state.requests, [request.id]: noted } };
+}
+
+/** @param {State} state @param {LogEvent} event @param {boolean} held @returns {State} */
+function setHeld(state, event, held) {
+  const loop = loopOf(state, event);
+  return changeLoop(state, event, {
+    inbox: loop.inbox.map((entry) => (event.data.inputs.includes(entry.id) ? { ...entry, held } : entry)),
+    steers: loop.steers.map((steer) => (event.data.steers.includes(steer.id) ? { ...steer, held } : steer)),
+  });
+}
+
+/** @param {State} state @param {LogEvent} event @param {Call["status"]} status @returns {State} */
+function setCall(state, event, status) {
+  return changeTurn(state, event, (turn) => ({
+    ...turn,
+    calls: (turn.calls || []).map((call) => (call.call === event.data.call ? { ...call, status } : call)),
+  }));
+}
+
+/** @param {State} state @param {LogEvent} event @returns {State} */
+function turnEnded(state, event) {
+  const next = changeLoop(state, event, { turn: null });
+  const running = new Set(Object.values(next.loops).map((loop) => loop.turn?.id));
+  const requests = Object.entries(next.requests).filter(([, request]) => request.turns.some((turn) => running.has(turn)));
+  return { ...next, requests: Object.fromEntries(requests) };
+}
+
+/** @param {State} state @param {LogEvent} event @returns {State} */
+function steerGone(state, event) {
+  return changeLoop(state, event, { steers: without(loopOf(state, event).steers, event.data.steer) });
+}
+
+/** @type {Record<string, (state: State, event: LogEvent) => State>} */
+const RULES = {
+  SessionCreated: (state, { data }) => ({ ...state, settings: data.settings }),
+  SessionChanged(state, { data }) {
+    const settings = data.settings ? { ...state.settings, ...data.settings } : state.settings;
+    return { ...state, settings, status: data.closing ? "closing" : state.status };
+  },
+  SessionClosed(state) {
+    const loops = Object.entries(state.loops).map(([id, loop]) => [id, { ...loop, status: "closed" }]);
+    return { ...state, status: "closed", loops: Object.fromEntries(loops), requests: {} };
+  },
+  LoopStarted: (state, { loop, data }) =>
+    withLoop(state, {
+      id: loop || "", agent: data.agent, model: data.model, mode: data.mode, parent: data.parent ?? null,
+      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null,
+    }),
+  LoopIdle: (state, event) => changeLoop(state, event, { status: "idle" }),
+  InputQueued(state, event) {
+    const { data, seq } = event;
+    const entry = { id: data.input, agency: data.agency, delivery: data.delivery, author: authorOf(event), seq, text_seq: seq, held: false };
+    return noteThen(changeLoop(state, event, { inbox: inserted(loopOf(state, event).inbox, data.position, entry) }), event);
+  },
+  InputChanged(state, event) {
+    const { inbox } = loopOf(state, event);
+    const entry = inbox.find((waiting) => waiting.id === event.data.input);
+    if (!entry) throw new Error(`event ${event.seq} changes an input that does not wait`);
+    const changed = { ...entry, text_seq: event.seq };
+    return noteThen(changeLoop(state, event, { inbox: inserted(without(inbox, entry.id), event.data.position, changed) }), event);
+  },
+  InputHeld: (state, event) => setHeld(state, event, true),
+  InputReleased: (state, event) => setHeld(state, event, false),
+  InputCancelled: (state, event) => changeLoop(state, event, { inbox: without(loopOf(state, event).inbox, event.data.input) }),
+  SteerQueued(state, event) {
+    const { data, seq } = event;
+    const { steers } = loopOf(state, event);
+    if (steers.some((steer) => steer.id === data.steer)) { // an edited steer keeps its place and its author
+      return changeLoop(state, event, { steers: steers.map((steer) => (steer.id === data.steer ? { ...steer, text_seq: seq } : steer)) });
+    }
+    const steer = { id: data.steer, urgent: data.urgent, author: authorOf(event), seq, text_seq: seq, held: false, for_turn: data.for_turn ?? null };
+    return changeLoop(state, event, { steers: [...steers, steer] });
+  },
+  SteerDelivered: steerGone,
+  SteerWithdrawn: steerGone,
+  TurnStarted(state, event) {
+    const { data } = event;
+    const turn = {
+      id: event.turn || "", index: data.index, input: data.input, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
+      step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null,
+    };
+    const inbox = without(loopOf(state, event).inbox, data.input);
+    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn });
+  },
+  StepPlanned: (state, event) =>
+    changeTurn(state, event, (turn) => ({
+      ...turn,
+      calls: event.data.calls.map((/** @type {any} */ { call, tool }) => ({ call, tool, status: "planned" })),
+      kept: turn.kept + 1, step_usage: event.data.usage, usage: addUsage(turn.usage, event.data.usage),
+    })),
+  ToolStarted: (state, event) => setCall(state, event, "started"),
+  ToolSettled: (state, event) => setCall(state, event, "settled"),
+  StepDone: (state, event) =>
+    changeTurn(state, event, (turn) =>
+      turn.calls // a planned step was committed, and counted, by its StepPlanned
+        ? { ...turn, calls: null, step: turn.step + 1, step_usage: null }
+        : { ...turn, step: turn.step + 1, kept: turn.kept + 1, usage: addUsage(turn.usage, event.data.usage) },
+    ),
+  OutputSuperseded: (state, event) =>
+    changeTurn(state, event, (turn) => ({ ...turn, step: turn.step + 1, usage: addUsage(turn.usage, event.data.usage) })),
+  TurnDone: turnEnded,
+  TurnFailed: turnEnded,
+  TurnInterrupted: turnEnded,
+  InterruptRequested(state, event) {
+    const { data } = event;
+    if (!data.turns.length) return state;
+    const loops = Object.entries(state.loops).map(([id, loop]) =>
+      loop.turn && data.turns.includes(loop.turn.id) ? [id, { ...loop, turn: { ...loop.turn, mark: data.request } }] : [id, loop],
+    );
+    const request = {
+      id: data.request, seq: event.seq, at_ms: Date.parse(event.at), actor: event.actor, cause: event.cause || "", queue: data.queue,
+      turns: data.turns, phases: data.phases, closing: state.status === "closing", then: [],
+    };
+    return { ...state, loops: Object.fromEntries(loops), requests: { ...state.requests, [data.request]: request } };
+  },
+};

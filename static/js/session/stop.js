@@ -1,0 +1,219 @@
+/**
+ * Stop. One press stops at once; it never queues up on this device: what could not be sent within five seconds is
+ * reported as not sent and is never sent by itself later.
+ */
+import { button, el, fill, openMenu, write } from "../dom.js";
+import { Refused, call, commandId } from "../rest.js";
+import { REASONS, actorName } from "../words.js";
+import { stopping } from "./strip.js";
+
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{ queue?: string, reason?: string, then?: { text: string } }} Choice */
+
+const DEADLINE_MS = 5_000;
+/** A socket that has not acknowledged by now may be dead: the same command goes by REST as well (its id makes it one). */
+const SECOND_WAY_MS = 1_500;
+const LONG_PRESS_MS = 500;
+/** Presses this soon after a stop has ended are meant for what was stopped, not for what started after it. */
+const AFTERMATH_MS = 1_200;
+const CALM_MS = 6_000;
+
+const NOTES = /** @type {Record<string, string>} */ ({
+  idle: "Nothing was running, so nothing was stopped.",
+  turn_over: "That turn had already ended. Nothing else was stopped.",
+  not_started: "Nothing had started yet. What waited is paused.",
+  closing: "This session is closing already.",
+});
+
+export class Stop {
+  /**
+   * @param {{ form: HTMLFormElement, place: HTMLElement, connection: import("./socket.js").Connection, session: string,
+   *   readState: () => State, takeText: () => { text: string, sent: () => void } | null }} options
+   *   `takeText`: what is in the composer, and what to do once it was received
+   */
+  constructor({ form, place, connection, session, readState, takeText }) {
+    this.form = form;
+    this.place = place;
+    this.connection = connection;
+    this.session = session;
+    this.readState = readState;
+    this.takeText = takeText;
+    this.group = /** @type {HTMLElement} */ (form.querySelector(".halts"));
+    this.button = /** @type {HTMLButtonElement} */ (form.querySelector(".halt:not(.more)"));
+    this.more = /** @type {HTMLButtonElement} */ (form.querySelector(".halt.more"));
+    this.label = /** @type {HTMLElement} */ (this.button.querySelector("span"));
+    this.small = /** @type {HTMLElement} */ (this.button.querySelector("small"));
+    this.flying = "";
+    this.unsent = "";
+    this.endedTurn = "";
+    this.endedAt = -Infinity;
+    this.calmTimer = 0;
+    this.#listen();
+  }
+
+  #listen() {
+    let timer = 0;
+    let held = false;
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (!held) void this.press();
+      held = false;
+    });
+    this.button.addEventListener("pointerdown", (event) => {
+      held = false;
+      if (event.button === 0) timer = window.setTimeout(() => { held = true; this.openMenu(); }, LONG_PRESS_MS);
+    });
+    for (const type of ["pointerup", "pointerleave", "pointercancel"]) this.button.addEventListener(type, () => clearTimeout(timer));
+    this.button.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+      if (!held) this.openMenu();
+      held = true;
+      setTimeout(() => (held = false), 0);
+    });
+    this.more.hidden = false;
+    this.more.addEventListener("click", () => this.openMenu());
+  }
+
+  /** Something runs, or is about to. */
+  get active() {
+    return Object.values(this.readState().loops).some((loop) => loop.turn || loop.inbox.some((entry) => !entry.held));
+  }
+
+  draw() {
+    const state = this.readState();
+    const request = stopping(state);
+    const running = Object.values(state.loops).some((loop) => loop.turn);
+    this.group.dataset.is = request ? "stopping" : running ? "running" : "idle";
+    write(this.label, request ? "Stopping" : "Stop");
+    write(this.small, request ? `by ${actorName(request.actor)}` : this.flying ? "asking" : running ? "everything here" : "nothing runs");
+  }
+
+  /** A turn was stopped. @param {string} turn */
+  ended(turn) {
+    this.endedTurn = turn;
+    this.endedAt = performance.now();
+  }
+
+  /** An event was caused by this command: what seemed not sent did arrive. @param {string | null} cause */
+  seen(cause) {
+    if (cause && cause === this.unsent) this.#clear();
+  }
+
+  /** Stop now. A press while one is on its way changes nothing. @param {Choice} [choice] @param {() => void} [received] */
+  async press(choice = {}, received = () => {}) {
+    if (this.flying) return;
+    const id = commandId();
+    const body = { queue: choice.queue || this.readState().settings.stop_queue || "hold", ...choice, ...this.#target() };
+    this.flying = id;
+    this.#clear();
+    this.draw();
+    try {
+      const receipt = await this.#send(id, body);
+      received();
+      this.#tell(receipt);
+    } catch (error) {
+      this.#failed(/** @type {Refused} */ (error), id, choice, received);
+    } finally {
+      this.flying = "";
+      this.draw();
+    }
+  }
+
+  /** What a press is meant for: everything, unless this screen shows a stop that is under way or has just ended. */
+  #target() {
+    const request = stopping(this.readState());
+    if (request) return { turn: request.turns[0] };
+    if (performance.now() - this.endedAt < AFTERMATH_MS && this.endedTurn) return { turn: this.endedTurn };
+    return {};
+  }
+
+  /**
+   * By the socket, and by REST when that is not there or does not answer; the first answer counts.
+   * @param {string} id @param {Record<string, any>} body @returns {Promise<any>}
+   */
+  #send(id, body) {
+    const path = `/sessions/${this.session}/interrupt`;
+    const byRest = (/** @type {number} */ timeout) => call("POST", path, { id, body: { ...body, wait: 0 }, timeout });
+    const bySocket = this.connection.open ? this.connection.sendOnce({ t: "interrupt", id, ...body }) : null;
+    return new Promise((resolve, reject) => {
+      let open = bySocket ? 2 : 1;
+      const failed = (/** @type {Refused} */ error) => {
+        open -= 1;
+        if (error.code !== "unreachable" || open === 0) reject(error);
+      };
+      const wait = bySocket ? SECOND_WAY_MS : 0;
+      const timer = setTimeout(() => byRest(DEADLINE_MS - wait).then(resolve, failed), wait);
+      bySocket?.then((receipt) => { clearTimeout(timer); resolve(receipt); }, (error) => {
+        if (error.code !== "unreachable") clearTimeout(timer);
+        failed(error);
+      });
+      setTimeout(() => reject(new Refused("unreachable", "The server did not answer within 5 s.")), DEADLINE_MS);
+    });
+  }
+
+  /** @param {Refused} error @param {string} id @param {Choice} choice @param {() => void} received */
+  #failed(error, id, choice, received) {
+    this.unsent = id;
+    if (error.code !== "unreachable") {
+      this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, `Not stopped. ${error.detail}`), this.#again(choice, received), this.#close()));
+      return;
+    }
+    this.connection.forget(id);
+    // What is still in a dead socket's buffer must not leave a minute later.
+    this.connection.replace();
+    const words = "NOT sent. The server did not answer, so nothing was stopped by this press, and it will not be sent by itself later.";
+    this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, words), this.#again(choice, received), this.#close()));
+  }
+
+  /** @param {{ joined: boolean, turns: string[], note: string | null }} receipt */
+  #tell({ joined, note }) {
+    const request = stopping(this.readState());
+    const text = joined ? `Already stopping${request ? `, asked by ${actorName(request.actor)}` : ""}.` : NOTES[note || ""];
+    if (!text) return;
+    this.#say(el("div", { class: "warn calm", role: "status" }, el("span", {}, text), this.#close()));
+    this.calmTimer = window.setTimeout(() => this.#clear(), CALM_MS);
+  }
+
+  /** @param {Choice} choice @param {() => void} received */
+  #again(choice, received) {
+    return button("Try again", () => void this.press(choice, received));
+  }
+
+  #close() {
+    return button("Close", () => this.#clear(), { kind: "quiet", iconName: "close" });
+  }
+
+  /** @param {HTMLElement} element */
+  #say(element) {
+    clearTimeout(this.calmTimer);
+    fill(this.place, element);
+  }
+
+  #clear() {
+    clearTimeout(this.calmTimer);
+    this.unsent = "";
+    fill(this.place);
+  }
+
+  openMenu() {
+    const chosen = this.readState().settings.stop_queue || "hold";
+    const queue = el("fieldset", {}, el("legend", {}, "What waits"),
+      ...[["hold", "Stays paused"], ["run", "The next one starts"], ["clear", "Goes back to its authors"]].map(([value, words]) =>
+        el("label", { class: "choice" }, el("input", { type: "radio", name: "queue", value, checked: value === chosen }), words)));
+    const reason = el("input", { "aria-label": "Reason", placeholder: "Another reason", maxlength: "400", dir: "auto" });
+    const reasons = el("div", { class: "reasons", role: "group", "aria-label": "Why" }, ...REASONS.map((words) => button(words, () => (reason.value = words))), reason);
+    const text = this.takeText();
+    const act = (/** @type {boolean} */ andSend) => {
+      const choice = /** @type {Choice} */ ({ queue: /** @type {HTMLInputElement} */ (queue.querySelector(":checked")).value });
+      if (reason.value.trim()) choice.reason = reason.value.trim();
+      menu.hidePopover();
+      if (andSend && text) void this.press({ ...choice, then: { text: text.text } }, text.sent);
+      else void this.press(choice);
+    };
+    const send = button("Stop and send what is in the box", () => act(true));
+    send.disabled = !text;
+    const form = el("form", { class: "stop-menu", on: { submit: (event) => { event.preventDefault(); act(false); } } },
+      queue, el("h3", {}, "Why (you can say it afterwards)"), reasons, el("button", { class: "btn danger", type: "submit" }, "Stop"), send);
+    const menu = openMenu(this.more, [form], "Stop, with choices");
+  }
+}

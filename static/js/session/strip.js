@@ -1,0 +1,108 @@
+/** The status strip: the state in words with a clock that counts, the connection, the title. */
+import { setAttribute, write } from "../dom.js";
+import { actorName, clockTime, count as countOf, counting, doing, duration } from "../words.js";
+import { count, serverNow, since, stopCounting } from "./clock.js";
+import { primary } from "./state.js";
+
+/** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./socket.js").Status} Status */
+/** @typedef {{ is: string, words: () => string, counts?: boolean }} Described */
+
+/** What is set aside and what waits. @param {State} state */
+export function waiting(state) {
+  const loops = Object.values(state.loops);
+  const inbox = loops.flatMap((loop) => loop.inbox);
+  const steers = loops.flatMap((loop) => loop.steers);
+  return {
+    held: [...inbox, ...steers].filter((entry) => entry.held).length,
+    inputs: inbox.filter((entry) => !entry.held).length,
+    steers: steers.filter((entry) => !entry.held).length,
+  };
+}
+
+/** What becomes of a request that has not ended everything yet. @param {State} state */
+export const stopping = (state) => Object.values(state.requests)[0] || null;
+
+/**
+ * What is happening right now, in a person's words.
+ * @param {State} state
+ * @param {View} view
+ * @returns {Described}
+ */
+export function describe(state, view) {
+  if (state.status === "closed") return { is: "closed", words: () => "Closed" };
+  const request = stopping(state);
+  if (request) return { is: "stopping", counts: true, words: () => `Stopping, asked by ${actorName(request.actor)} ${duration(Math.floor(since(request.at_ms) / 100) * 100)} ago` };
+  if (state.status === "closing") return { is: "stopping", words: () => "Closing" };
+  const running = Object.values(state.loops).find((loop) => loop.turn);
+  if (running?.turn) return describePhase(view.turns.get(running.turn.id)?.phase || null, running.turn);
+  const { held, inputs, steers } = waiting(state);
+  if (inputs && primary(state)?.status === "idle") return { is: "idle", words: () => "Waiting for a worker" };
+  if (held) return { is: "idle", words: () => `Nothing running, ${countOf(held, "message")} paused` };
+  if (steers) return { is: "idle", words: () => `Nothing running, ${countOf(steers, "message")} for the next turn` };
+  return { is: "idle", words: () => "Nothing running" };
+}
+
+/** @param {import("./view.js").Phase | null} phase @param {import("./state.js").Turn} turn @returns {Described} */
+function describePhase(phase, turn) {
+  if (!phase) return { is: "running", counts: true, words: () => `Running, ${counting(since(turn.at_ms))}` };
+  if (phase.is === "retry") {
+    const next = Date.parse(phase.nextAt || "");
+    const left = () => (Number.isFinite(next) ? `, next try in ${counting(Math.max(0, next - serverNow()) + 999)}` : "");
+    return { is: "running", counts: true, words: () => `The model did not answer${left()}` };
+  }
+  if (phase.is === "waiting") return { is: "idle", words: () => "Waiting for a worker" };
+  const doingNow = phase.is === "tool" ? doing(phase.tool || "a tool") : phase.is === "next" ? "Working" : phase.writing ? "Writing" : "Thinking";
+  return { is: "running", counts: true, words: () => `${doingNow}, ${counting(since(phase.at))}` };
+}
+
+const CONNECTIONS = /** @type {Record<Status, [string, string]>} */ ({
+  connecting: ["Connecting", ""], updating: ["Updating", "lost"], live: ["Live", "live"], reconnecting: ["Reconnecting", "lost"], offline: ["Offline", "lost"],
+  signed_out: ["Signed out", "lost"], not_allowed: ["No longer allowed", "lost"], gone: ["No such session", "lost"],
+});
+/** Short losses of the connection do not grey out what was true a second ago. */
+const STALE_AFTER_MS = 1_000;
+
+export class Strip {
+  /** @param {{ title: HTMLElement, state: HTMLElement, connection: HTMLElement, announce: HTMLElement }} parts */
+  constructor({ title, state, connection, announce }) {
+    this.title = title;
+    this.state = state;
+    this.words = /** @type {HTMLElement} */ (state.firstElementChild);
+    this.connection = connection;
+    this.announce = announce;
+    this.said = "";
+  }
+
+  /**
+   * @param {{ state: State, view: View, title: string, status: Status, confirmedAt: number, lostAt: number }} now
+   */
+  draw({ state, view, title, status, confirmedAt, lostAt }) {
+    const described = describe(state, view);
+    write(this.title, title);
+    this.state.dataset.is = described.is;
+    const stale = status !== "live" && (status === "updating" || Date.now() - lostAt > STALE_AFTER_MS) && lostAt > 0;
+    setAttribute(this.state, "data-stale", stale);
+    // What was true is said as that: with its time and without a clock that goes on counting (D37).
+    const words = stale ? () => `At ${clockTime(serverNow() - (Date.now() - confirmedAt), true)}: ${lower(described.words())}` : described.words;
+    if (described.counts && !stale) count(this.words, words);
+    else {
+      stopCounting(this.words);
+      write(this.words, words());
+    }
+    const [text, is] = CONNECTIONS[status];
+    write(this.connection, text);
+    this.connection.dataset.is = is;
+    if (!stale) this.#say(described);
+  }
+
+  /** Spoken once per change of kind, never per second. @param {Described} described */
+  #say(described) {
+    const spoken = described.counts ? described.words().replace(/,? [\d.]+ (ms|s|min|h).*$/, "") : described.words();
+    if (spoken === this.said) return;
+    this.said = spoken;
+    write(this.announce, spoken);
+  }
+}
+
+/** @param {string} text */
+const lower = (text) => text.charAt(0).toLowerCase() + text.slice(1);

@@ -1,0 +1,237 @@
+/**
+ * What the timeline shows, folded from events and live pieces of text. No DOM: `timeline.js` draws what is stamped anew.
+ *
+ * @typedef {import("./state.js").LogEvent} LogEvent
+ * @typedef {import("./state.js").Actor} Actor
+ * @typedef {string | { ref: string, size: number } | { erased: true } | null | undefined} Text a long text is a reference
+ * @typedef {{ key: string, kind: string, stamp: number, [name: string]: any }} Item
+ * @typedef {{ is: string, at: number, tool?: string, writing?: boolean, nextAt?: string, attempt?: number }} Phase
+ * @typedef {{ id: string, loop: string | null, index: number | null, input: string | null, by: Actor | null, at: string | null,
+ *   endedAt: string | null, headless?: boolean, status: string, end: LogEvent | null, reason: string | null, items: Item[], keys: Map<string, Item>,
+ *   finished: Set<number>, events: LogEvent[], phase: Phase | null, cost: unknown, stamp: number }} TurnView
+ * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, item: Item }} Block
+ * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
+ */
+import { serverNow } from "./clock.js";
+import { RULES } from "./view_rules.js";
+
+let stamps = 0;
+/** Changes drive drawing: whatever has a new stamp is drawn anew. */
+export const stamp = () => (stamps += 1);
+
+export class View {
+  /** @param {Record<string, Text>} [texts] of messages that wait, from the snapshot */
+  constructor(texts = {}) {
+    /** @type {Block[]} */
+    this.blocks = [];
+    /** @type {Map<string, TurnView>} */
+    this.turns = new Map();
+    /** @type {Map<string, Text>} words of inputs and steers by id */
+    this.texts = new Map(Object.entries(texts));
+    /** @type {Map<string, Actor>} */
+    this.authors = new Map();
+    /** @type {Map<string, StopView>} */
+    this.stops = new Map();
+    /** @type {Set<string>} turns to draw anew */
+    this.dirty = new Set();
+    /** @type {LogEvent | null} the newest terminal of a turn */
+    this.lastEnd = null;
+  }
+
+  /** One event further. Each event is applied once, in order. @param {LogEvent} event */
+  apply(event) {
+    const turn = event.turn ? this.turn(event) : null;
+    if (turn) turn.events.push(event);
+    RULES[event.type]?.(this, event, turn);
+    if (turn) this.touch(turn);
+  }
+
+  /** The turn an event belongs to; one whose beginning is not loaded yet begins here. @param {LogEvent} event @returns {TurnView} */
+  turn(event) {
+    const id = /** @type {string} */ (event.turn);
+    const known = this.turns.get(id);
+    if (known) return known;
+    /** @type {TurnView} */
+    const turn = {
+      id, loop: event.loop, index: null, input: null, by: null, at: null, endedAt: null, status: "running", end: null, reason: null,
+      items: [], keys: new Map(), finished: new Set(), events: [], phase: null, cost: null, stamp: stamp(),
+    };
+    this.turns.set(id, turn);
+    this.blocks.push({ kind: "turn", key: id, turn });
+    return turn;
+  }
+
+  /** @param {TurnView} turn */
+  touch(turn) {
+    turn.stamp = stamp();
+    this.dirty.add(turn.id);
+  }
+
+  /**
+   * Add or change one item of a turn; it keeps its place.
+   * @param {TurnView} turn @param {string} key @param {string} kind @param {Record<string, any>} values
+   * @returns {Item}
+   */
+  put(turn, key, kind, values) {
+    let item = turn.keys.get(key);
+    if (!item) {
+      item = { key, kind, stamp: 0 };
+      turn.keys.set(key, item);
+      turn.items.push(item);
+    }
+    Object.assign(item, values, { kind, stamp: stamp() });
+    return item;
+  }
+
+  /** A line between turns. @param {LogEvent} event @param {Record<string, any>} values */
+  note(event, values) {
+    const key = `n:${event.seq}`;
+    this.blocks.push({ kind: "note", key, item: { key, kind: "note", stamp: stamp(), at: event.at, seq: event.seq, ...values } });
+  }
+
+  /** @param {string} id of an input or steer @param {LogEvent} event that holds its words */
+  remember(id, event) {
+    if (event.data.text !== undefined) this.texts.set(id, event.data.text);
+    if (!this.authors.has(id)) this.authors.set(id, event.actor);
+  }
+
+  /** What the snapshot knows of a running turn whose beginning is not loaded. @param {{ id: string, index: number, at_ms: number, input: string }} running */
+  begun({ id, index, at_ms: at, input }) {
+    const turn = this.turns.get(id);
+    if (turn && turn.at === null) Object.assign(turn, { index, input, at: new Date(at).toISOString(), headless: true });
+  }
+
+  /**
+   * A piece of live text. Offsets count Unicode code points; a higher attempt starts again; what is finished ignores it (L2).
+   * @param {{ turn: string, step: number, attempt: number, kind: string, call?: string | null, offset: number, text: string }} piece
+   * @returns {"ok" | "old" | "gap"} gap: a piece before this one is missing
+   */
+  stream(piece) {
+    const turn = this.turns.get(piece.turn);
+    if (!turn || turn.end) return "old";
+    const item = piece.kind === "tool" ? turn.keys.get(`c:${piece.call}`) : this.#streamed(turn, piece);
+    if (!item || !item.live || piece.attempt < (item.attempt ?? 0)) return "old";
+    if (piece.attempt > (item.attempt ?? 0)) Object.assign(item, { attempt: piece.attempt, said: "", points: 0 });
+    if (piece.offset > item.points) return "gap";
+    const known = item.points - piece.offset;
+    const fresh = known ? [...piece.text].slice(known) : piece.text;
+    const text = typeof fresh === "string" ? fresh : fresh.join("");
+    if (!text) return "ok";
+    item.said += text;
+    item.points += codePoints(text);
+    item.stamp = stamp();
+    if (piece.kind !== "tool") this.#writing(turn, piece);
+    this.touch(turn);
+    return "ok";
+  }
+
+  /** @param {TurnView} turn @param {{ step: number, kind: string, attempt: number }} piece @returns {Item | null} */
+  #streamed(turn, piece) {
+    if (turn.finished.has(piece.step)) return null;
+    const key = `${piece.kind === "reasoning" ? "r" : "t"}:${piece.step}`;
+    const live = { live: true, said: "", points: 0, attempt: piece.attempt, step: piece.step };
+    return turn.keys.get(key) || this.put(turn, key, piece.kind === "reasoning" ? "reasoning" : "text", live);
+  }
+
+  /** @param {TurnView} turn @param {{ kind: string }} piece */
+  #writing(turn, piece) {
+    const writing = piece.kind === "text";
+    if (turn.phase?.is !== "model") turn.phase = { is: "model", at: serverNow(), writing };
+    else turn.phase.writing = writing;
+  }
+
+  /** The worker heard the stop. @param {{ request: string, turn: string, acknowledged_ms: number }} frame */
+  acknowledged(frame) {
+    this.stops.get(frame.request)?.acknowledged.set(frame.turn, frame.acknowledged_ms);
+  }
+
+  /** What the server knows of a turn's phase this moment. @param {{ turn: string, phase: string, since?: string, attempt?: number, next_at?: string }} live */
+  setPhase(live) {
+    const turn = this.turns.get(live.turn);
+    if (!turn || turn.end) return;
+    const at = live.since ? Date.parse(live.since) : turn.phase?.at || serverNow();
+    if (live.phase !== turn.phase?.is || live.phase === "retry") {
+      turn.phase = { is: live.phase, at, tool: turn.phase?.tool, nextAt: live.next_at, attempt: live.attempt };
+      this.touch(turn);
+    }
+  }
+
+  /**
+   * Put an older page before everything. The turn cut by the page's edge is folded again from both halves.
+   * @param {LogEvent[]} events in order
+   */
+  prepend(events) {
+    const older = new View();
+    for (const event of events) older.apply(event);
+    for (const [id, before] of older.turns) {
+      const after = this.turns.get(id);
+      for (const event of after?.events || []) older.apply(event);
+      if (after) carryLive(after, before);
+    }
+    this.#adopt(older);
+    this.blocks = [...older.blocks, ...this.blocks.filter((block) => block.kind !== "turn" || !older.turns.has(block.key))];
+    for (const [id, turn] of older.turns) this.turns.set(id, turn);
+    for (const turn of this.turns.values()) this.#findWords(turn);
+    for (const id of older.turns.keys()) this.dirty.add(id);
+  }
+
+  /** Learn what was said in events from before the loaded part, without showing them. @param {LogEvent[]} events in order */
+  learn(events) {
+    const older = new View();
+    for (const event of events) older.remember(event.data.input || event.data.steer, event);
+    this.#adopt(older);
+    for (const turn of this.turns.values()) this.#findWords(turn);
+  }
+
+  /** What is known here is newer. @param {View} older */
+  #adopt(older) {
+    for (const [id, text] of older.texts) if (!this.texts.has(id)) this.texts.set(id, text);
+    for (const [id, actor] of older.authors) if (!this.authors.has(id)) this.authors.set(id, actor);
+  }
+
+  /** Words that were said before the loaded part began, now known. @param {TurnView} turn */
+  #findWords(turn) {
+    for (const item of turn.items) {
+      if (item.kind === "said" && item.text === undefined && this.texts.has(item.id)) {
+        Object.assign(item, { text: this.texts.get(item.id), by: this.authors.get(item.id) || item.by, stamp: stamp() });
+        turn.by ||= item.by;
+        this.touch(turn);
+      }
+    }
+  }
+
+  /** Forget the oldest blocks, so that a page left open stays light. @param {number} keep @returns {number} seq of the oldest event kept, or 0 */
+  trim(keep) {
+    if (this.blocks.length <= keep) return 0;
+    for (const block of this.blocks.splice(0, this.blocks.length - keep)) if (block.kind === "turn") this.turns.delete(block.key);
+    const first = this.blocks[0];
+    return first.kind === "turn" ? first.turn.events[0]?.seq || 0 : first.item.seq;
+  }
+}
+
+/** @param {TurnView} from @param {TurnView} to */
+function carryLive(from, to) {
+  for (const item of from.items) {
+    const twin = to.keys.get(item.key);
+    if (!item.live) continue;
+    if (twin) Object.assign(twin, item, { stamp: stamp() });
+    else {
+      to.keys.set(item.key, item);
+      to.items.push(item);
+    }
+  }
+  to.phase = from.phase;
+}
+
+/** @param {string} text @returns {number} */
+export function codePoints(text) {
+  let count = 0;
+  for (let i = 0; i < text.length; i += 1) {
+    const unit = text.charCodeAt(i);
+    if (unit < 0xdc00 || unit > 0xdfff || i === 0 || !isHigh(text.charCodeAt(i - 1))) count += 1;
+  }
+  return count;
+}
+
+/** @param {number} unit */
+const isHigh = (unit) => unit >= 0xd800 && unit <= 0xdbff;

@@ -1,0 +1,162 @@
+/** What each event type adds to the timeline; `view.js` calls these, one per type. */
+import { actorName, fromDevice, modeWords, thing, withdrawnWords } from "../words.js";
+
+/** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./state.js").LogEvent} LogEvent */
+
+/** @typedef {(view: View, event: LogEvent, turn: any) => void} Rule `turn` is there for events that belong to one */
+
+/** @param {View} view @param {LogEvent} event @param {TurnView} turn @param {string} id @param {Record<string, any>} values */
+function said(view, event, turn, id, values) {
+  const by = view.authors.get(id) || null;
+  view.put(turn, `s:${id}`, "said", { id, by, text: view.texts.get(id), at: event.at, seq: event.seq, ...values });
+  return by;
+}
+
+/** A reply's words, in their final form. @param {View} view @param {LogEvent} event @param {TurnView} turn @param {Record<string, any>} [values] */
+function reply(view, event, turn, values = {}) {
+  const { data, step } = event;
+  for (const [name, key, kind] of [["reasoning", `r:${step}`, "reasoning"], ["text", `t:${step}`, "text"]]) {
+    const known = turn.keys.get(key);
+    if (data[name] || known?.live) view.put(turn, key, kind, { live: false, text: data[name] ?? "", step, ...values });
+  }
+}
+
+/** @param {TurnView} turn @param {LogEvent} event @param {string} is @param {string} [tool] */
+function phase(turn, event, is, tool) {
+  turn.phase = { is, at: Date.parse(event.at), tool };
+}
+
+/** Where a steer landed, in words. @param {TurnView} turn @returns {string} */
+function landed(turn) {
+  const last = turn.items[turn.items.length - 1];
+  if (last?.kind === "tool") return last.outcome?.outcome === "not_run" ? "landed here, what had not started was skipped" : `landed after this ${thing(last.tool)}`;
+  if (last?.replacedBy) return "landed here";
+  return turn.items.some((item) => item.kind === "text" || item.kind === "tool") ? "landed here" : "landed with this turn";
+}
+
+/** @param {View} view @param {LogEvent} event @param {TurnView} turn @param {string} status */
+function ended(view, event, turn, status) {
+  turn.end = event;
+  turn.endedAt = event.at;
+  turn.status = status;
+  turn.phase = null;
+  turn.cost = event.data.cost ?? turn.cost;
+  view.lastEnd = event;
+  for (const item of turn.items) if (item.live) view.put(turn, item.key, item.kind, { live: false });
+}
+
+/** What a stop or failure cut off, struck through but readable. @param {View} view @param {LogEvent} event @param {TurnView} turn */
+function cutOff(view, event, turn) {
+  for (const [name, kind, prefix] of [["reasoning", "reasoning", "r"], ["text", "text", "t"]]) {
+    const open = turn.items.find((item) => item.kind === kind && item.live);
+    const text = event.data.cut_off?.[name];
+    if (!text && !open) continue;
+    view.put(turn, open?.key || `${prefix}:cut`, kind, { live: false, text: text || open?.said || "", cut: "stopped" });
+  }
+}
+
+/** Words given back, kept readable. @param {View} view @param {LogEvent} event @param {string} id */
+function givenBack(view, event, id) {
+  view.remember(id, event);
+  const { reason } = event.data;
+  if (["client_retracted", "promoted", "sender", "owner", "as_input"].includes(reason)) return;
+  view.note(event, { words: `${actorName(view.authors.get(id))}’s message was ${withdrawnWords(reason)}: `, quote: event.data.text });
+}
+
+/** @type {Record<string, Rule>} */
+export const RULES = {
+  SessionChanged(view, event) {
+    if (event.data.title && event.actor.kind !== "system") view.note(event, { words: `${actorName(event.actor)} named this session `, quote: event.data.title });
+    if (event.data.closing) view.note(event, { words: `${actorName(event.actor)} is closing this session` });
+  },
+  SessionClosed: (view, event) => view.note(event, { words: "This session is closed. Its record stays." }),
+  MemberChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed who takes part` }),
+  ContentErased: (view, event) => view.note(event, { words: `${actorName(event.actor)} erased the words of an earlier entry` }),
+  ModeChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed the mode: the agent ${modeWords(event.data.mode)}` }),
+  LoopChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed the agent’s settings` }),
+  InputQueued: (view, event) => view.remember(event.data.input, event),
+  InputChanged: (view, event) => view.remember(event.data.input, event),
+  InputCancelled: (view, event) => givenBack(view, event, event.data.input),
+  SteerQueued: (view, event) => view.remember(event.data.steer, event),
+  SteerWithdrawn: (view, event) => givenBack(view, event, event.data.steer),
+  InputReleased(view, event) {
+    const n = event.data.inputs.length + event.data.steers.length;
+    view.note(event, { words: `${actorName(event.actor)} let ${n === 1 ? "a paused message" : `${n} paused messages`} go on` });
+  },
+  TurnStarted(view, event, turn) {
+    Object.assign(turn, { index: event.data.index, input: event.data.input, at: event.at, headless: false });
+    turn.by = said(view, event, turn, event.data.input, { opening: true });
+    phase(turn, event, "model");
+  },
+  TurnResumed(view, event, turn) {
+    view.put(turn, `n:${event.seq}`, "note", { words: "Another worker took over." });
+    phase(turn, event, "model");
+  },
+  TurnHandedOver: (view, event, turn) => phase(turn, event, "waiting"),
+  TurnFoldedInto: (view, event, turn) => void said(view, event, turn, event.data.input, { where: "joined this turn" }),
+  SteerDelivered: (view, event, turn) => void said(view, event, turn, event.data.steer, { steer: true, where: landed(turn) }),
+  StepPlanned(view, event, turn) {
+    reply(view, event, turn);
+    turn.finished.add(event.step);
+    for (const { call, tool, arguments: args } of event.data.calls) view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "planned" });
+    phase(turn, event, "next");
+  },
+  ToolStarted(view, event, turn) {
+    const { call, tool, arguments: args } = event.data;
+    view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "running", live: true, said: "", points: 0, startedAt: event.at });
+    phase(turn, event, "tool", tool);
+  },
+  ToolSettled(view, event, turn) {
+    const { call, tool, output } = event.data;
+    view.put(turn, `c:${call}`, "tool", { call, ...(tool && { tool }), state: "settled", live: false, text: output, outcome: event.data });
+    phase(turn, event, "next");
+  },
+  StepDone(view, event, turn) {
+    if (!turn.finished.has(event.step)) reply(view, event, turn);
+    turn.finished.add(event.step);
+    phase(turn, event, "model");
+  },
+  OutputSuperseded(view, event, turn) {
+    const names = [...new Set(event.data.steers.map((/** @type {string} */ id) => actorName(view.authors.get(id))))].join(" and ");
+    reply(view, event, turn, { cut: "replaced", replacedBy: names });
+    turn.finished.add(event.step);
+    for (const { call, tool, arguments: args } of event.data.calls || []) {
+      view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "withdrawn", replacedBy: names });
+    }
+    phase(turn, event, "model");
+  },
+  InterruptRequested(view, event) {
+    view.stops.set(event.data.request, { event, acknowledged: new Map(), ends: [] });
+    for (const id of event.data.turns) {
+      const marked = view.turns.get(id);
+      if (marked && !marked.end) {
+        marked.status = "stopping";
+        for (const item of marked.items) if (item.state === "running") view.put(marked, item.key, item.kind, { ending: true });
+        view.touch(marked);
+      }
+    }
+    if (!event.data.turns.length) view.note(event, { words: `${actorName(event.actor)} pressed Stop${fromDevice(event.actor)} before anything had started` });
+  },
+  TurnInterrupted(view, event, turn) {
+    cutOff(view, event, turn);
+    ended(view, event, turn, "stopped");
+    view.stops.get(event.data.request)?.ends.push(event);
+    view.put(turn, "end", "stopped", { event, actor: event.data.request ? event.actor : null });
+  },
+  TurnFailed(view, event, turn) {
+    cutOff(view, event, turn);
+    ended(view, event, turn, "failed");
+    view.put(turn, "end", "failed", { event });
+  },
+  TurnDone: (view, event, turn) => ended(view, event, turn, "done"),
+  InterruptReasonGiven(view, event, turn) {
+    const hit = turn || view.turns.get(event.data.turn);
+    if (!hit?.end) return;
+    hit.reason = event.data.reason;
+    view.put(hit, "end", "stopped", { later: { by: event.actor, reason: event.data.reason } });
+    view.touch(hit);
+  },
+  ProcessesEnded(view, event, turn) {
+    if (turn) view.put(turn, `n:${event.seq}`, "note", { words: "Processes that had outlived the stop have ended." });
+  },
+};

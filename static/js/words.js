@@ -1,0 +1,213 @@
+/** What the screens say: a person's words for the engine's. Pure. The server has the same words in `sessions_app/pages/words.py`. */
+
+/** @typedef {{ kind: string, id: string, name: string, device?: { kind: string, name?: string } | null }} Actor */
+
+/** A count with its noun: "1 message", "3 messages". @param {number} n @param {string} one @param {string} [many] */
+export function count(n, one, many = `${one}s`) {
+  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+}
+
+/**
+ * A finished or running length of time; never negative (D36).
+ * @param {number} ms
+ * @returns {string} "6 ms", "0.4 s", "38 s", "2 min 11 s", "3 h 4 min", "2 days"
+ */
+export function duration(ms) {
+  const value = Math.max(0, Math.round(ms));
+  if (value < 100) return `${value} ms`;
+  if (value < 9950) return `${(value / 1000).toFixed(1).replace(/\.0$/, "")} s`;
+  const seconds = Math.round(value / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return join(Math.floor(seconds / 60), "min", seconds % 60, "s");
+  if (seconds < 86400) return join(Math.floor(seconds / 3600), "h", Math.floor((seconds % 3600) / 60), "min");
+  return count(Math.floor(seconds / 86400), "day");
+}
+
+/** A clock that counts: whole seconds. @param {number} ms */
+export function counting(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  return seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
+}
+
+/** @param {number} a @param {string} unitA @param {number} b @param {string} unitB */
+function join(a, unitA, b, unitB) {
+  return b ? `${a} ${unitA} ${b} ${unitB}` : `${a} ${unitA}`;
+}
+
+/** How long ago, for lists. @param {number} ms */
+export function ago(ms) {
+  if (ms < 45_000) return "just now";
+  if (ms < 3_600_000) return `${Math.max(1, Math.round(ms / 60_000))} min ago`;
+  if (ms < 86_400_000) return `${Math.round(ms / 3_600_000)} h ago`;
+  return `${count(Math.round(ms / 86_400_000), "day")} ago`;
+}
+
+/** The reader's clock for a server's instant. @param {string | number} at @param {boolean} [seconds] */
+export function clockTime(at, seconds = false) {
+  const date = new Date(at);
+  const day = sameDay(date, new Date()) ? "" : `${date.toLocaleDateString([], { day: "numeric", month: "short" })}, `;
+  return day + date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", ...(seconds && { second: "2-digit" }), hourCycle: "h23" });
+}
+
+/** @param {Date} a @param {Date} b */
+function sameDay(a, b) {
+  return a.toDateString() === b.toDateString();
+}
+
+/** The exact instant, for `title`. @param {string} at */
+export function exact(at) {
+  return `${at.replace("T", " ").replace("Z", "")} UTC`;
+}
+
+/** @param {unknown} cost dollars, as a number or a decimal string @returns {string} empty where nothing is known */
+export function money(cost) {
+  const value = Number(cost);
+  if (cost === null || cost === undefined || cost === "" || !Number.isFinite(value)) return "";
+  return value > 0 && value < 0.01 ? "under $0.01" : `$${value.toFixed(2)}`;
+}
+
+/** Two letters for a face. @param {string} name */
+export function initials(name) {
+  const parts = name.trim().split(/[\s._-]+/).filter(Boolean);
+  const letters = parts.length > 1 ? parts.slice(0, 2).map((part) => [...part][0]) : [...(parts[0] || "?")].slice(0, 2);
+  return letters.join("");
+}
+
+/** The hue of a person: the same on every screen and on the server (FNV-1a of the id). @param {string} id @returns {string} */
+export function hue(id) {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < id.length; i += 1) hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193) >>> 0;
+  return `p${(hash % 8) + 1}`;
+}
+
+const DEVICES = /** @type {Record<string, string>} */ ({ phone: "a phone", tablet: "a tablet", desk: "a desk", cli: "a terminal", api: "the API" });
+
+/** "from a phone (Pixel 9)"; observers are not told the name. @param {Actor} actor */
+export function fromDevice(actor) {
+  if (!actor.device || !DEVICES[actor.device.kind]) return "";
+  const name = actor.device.name ? ` (${actor.device.name})` : "";
+  return ` from ${DEVICES[actor.device.kind]}${name}`;
+}
+
+/** Who, in words. @param {Actor | null | undefined} actor */
+export function actorName(actor) {
+  if (!actor) return "somebody";
+  if (actor.kind === "system") return "the system";
+  if (actor.kind === "admin") return `${actor.name} (administrator)`;
+  if (actor.kind === "agent") return `${actor.name} (agent)`;
+  return actor.name;
+}
+
+const DOING = /** @type {Record<string, string>} */ ({ shell: "Running a command", read_file: "Reading a file", search: "Searching", write_file: "Writing a file", edit_file: "Editing a file" });
+const THING = /** @type {Record<string, string>} */ ({ shell: "command", search: "search", edit_file: "edit" });
+
+/** @param {string} tool */
+export const doing = (tool) => DOING[tool] || `Using ${tool}`;
+/** @param {string} tool */
+export const thing = (tool) => THING[tool] || "tool call";
+
+/**
+ * A call in one line, as one would type it.
+ * @param {string} tool
+ * @param {any} args an object, or `{erased: true}`
+ */
+export function callLine(tool, args) {
+  const value = args && typeof args === "object" ? args : {};
+  if (value.erased) return `${tool} (erased)`;
+  if (tool === "shell" && typeof value.command === "string") return value.command;
+  const path = value.path ?? value.file;
+  if (tool === "search") return `search ${value.pattern ?? value.query ?? ""}${path ? ` in ${path}` : ""}`;
+  if (typeof path === "string") return `${tool.replace(/_file$/, "")} ${path}`;
+  const rest = Object.keys(value).length ? JSON.stringify(value) : "";
+  return rest && rest !== "{}" ? `${tool} ${rest}` : tool;
+}
+
+const CAUSES = /** @type {Record<string, string>} */ ({
+  budget: "Stopped by a limit", parent: "Stopped with the agent that started it", closing: "Stopped because the session was closed",
+  worker_lost: "Interrupted: worker died, result unknown", worker_shutdown: "Interrupted: the worker was shut down",
+});
+
+/** The headline of an ended turn. @param {any} data of TurnInterrupted @param {Actor | null} actor who asked, where somebody did */
+export function stoppedBy(data, actor) {
+  if (["person", "token", "admin"].includes(data.cause)) return `Stopped by ${actorName(actor)}${actor ? fromDevice(actor) : ""}`;
+  if (data.cause === "budget" && data.which) return `Stopped by a limit (${data.which})`;
+  return CAUSES[data.cause] || "Stopped";
+}
+
+const ENDED_BY = /** @type {Record<string, string>} */ ({
+  fence: "cut off, worker did not answer", sweep: "ended after its worker was gone", request: "nothing held it, ended at once",
+});
+/** @param {string} endedBy @returns {string} empty where the worker itself ended it, as it should */
+export const endedByWords = (endedBy) => ENDED_BY[endedBy] || "";
+
+const PHASES = /** @type {Record<string, string>} */ ({
+  model: "the model", tool: "a running tool", gate: "an open approval", delegate: "a wait for a sub-agent", retry: "a pause before another try", waiting: "a wait for a worker",
+});
+/** @param {string} phase */
+export const phaseWords = (phase) => PHASES[phase] || phase;
+
+const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({
+  ok: ["done", "ok"], error: ["failed", ""], denied: ["not allowed", ""], interrupted: ["ended by the stop", "bad"], not_run: ["did not run", ""], lost: ["worker died, result unknown", "bad"],
+});
+
+/**
+ * Everything a call asked for, where its one line does not say it.
+ * @param {string} tool
+ * @param {any} args
+ * @returns {string} empty where the line says it all
+ */
+export function callInFull(tool, args) {
+  if (!args || typeof args !== "object" || args.erased) return "";
+  const line = callLine(tool, args);
+  if (tool === "shell") return line.length > 72 || line.includes("\n") ? line : "";
+  if (tool === "write_file" && typeof args.content === "string") return args.content;
+  if (tool === "edit_file" && typeof args.old_text === "string") return [...marked("-", args.old_text), ...marked("+", String(args.new_text ?? ""))].join("\n");
+  return Object.entries(args).filter(([name]) => name !== "path").map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("\n");
+}
+
+/** @param {string} mark @param {string} text */
+const marked = (mark, text) => (text ? text.replace(/\n$/, "").split("\n").map((line) => `${mark} ${line}`) : []);
+
+/**
+ * How a call ended, and the class of its colour.
+ * @param {any} data of ToolSettled
+ * @returns {[string, string]}
+ */
+export function outcomeWords(data) {
+  const [words, colour] = OUTCOMES[data.outcome] || [String(data.outcome), ""];
+  const parts = [words];
+  if (data.outcome === "error" && data.exit !== null && data.exit !== undefined) parts[0] = `failed, exit ${data.exit}`;
+  const ended = data.processes?.ended?.length || 0;
+  if (data.outcome === "interrupted" && ended) parts.push(count(ended, "process", "processes"));
+  else if (data.outcome !== "not_run" && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
+  return [parts.join(", "), colour];
+}
+
+const WITHDRAWN = /** @type {Record<string, string>} */ ({
+  client_retracted: "taken back", promoted: "sent at next step instead", cleared: "given back to its author", turn_interrupted: "dropped with the stopped turn",
+  turn_failed: "dropped with the failed turn", loop_closed: "given back, the agent was closed", session_closed: "given back, the session was closed",
+  sender: "taken back", owner: "taken back", as_input: "sent after this turn instead",
+});
+/** @param {string} reason */
+export const withdrawnWords = (reason) => WITHDRAWN[reason] || reason;
+
+/** Reasons one tap away. */
+export const REASONS = ["wrong direction", "wrong files or branch", "stuck or too slow", "too expensive", "seen enough"];
+
+const MODES = /** @type {Record<string, string>} */ ({ plan: "plans only", ask: "asks before each command", auto: "runs freely, without asking" });
+/** @param {string} mode */
+export const modeWords = (mode) => MODES[mode] || mode;
+
+/** Bytes for a person. @param {number} bytes */
+export function size(bytes) {
+  if (bytes < 10_240) return `${bytes.toLocaleString("en")} bytes`;
+  return bytes < 1_048_576 ? `${Math.round(bytes / 1024)} KiB` : `${(bytes / 1_048_576).toFixed(2)} MiB`;
+}
+
+/** Terminal output as it would read at rest: no escape sequences, a progress line once. @param {string} text */
+export function plainOutput(text) {
+  if (!/[\x1b\r\b]/.test(text)) return text;
+  // eslint-disable-next-line no-control-regex
+  const bare = text.replace(/\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]/g, "").replace(/\r+\n/g, "\n");
+  return bare.includes("\r") ? bare.replace(/[^\n\r]*\r(?=[^\n\r])/g, "").replace(/\r/g, "") : bare;
+}

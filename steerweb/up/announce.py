@@ -1,0 +1,46 @@
+"""What `up` prints."""
+
+import sys
+from dataclasses import dataclass
+
+LINK_HOURS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """A one-time link and whose it is."""
+
+    person: str
+    path: str
+
+
+def say(text: str = "") -> None:
+    """One line on standard output, at once."""
+    print(text, flush=True)
+
+
+def show_ready(url: str, local_url: str, sign_in: SignIn | None, *, for_phone: bool, seconds: float) -> None:
+    """The address, the sign-in link and, for eyes or a phone, its QR code."""
+    say(f"Ready after {seconds:.1f} s.")
+    say()
+    say(f"  Address   {url}/")
+    if local_url != url:
+        say(f"  Here      {local_url}/")
+    if sign_in is None:
+        say("  Nobody can sign in: every account is suspended. A new one: steerweb user create NAME --admin")
+    else:
+        _show_link(url + sign_in.path, sign_in.person, qr=for_phone or sys.stdout.isatty())
+    if not for_phone:
+        say("  From a phone: steerweb up --lan (same network) or --url ADDRESS (proxy or tunnel).")
+    say("  Ctrl-C stops everything and loses nothing.")
+
+
+def _show_link(link: str, person: str, *, qr: bool) -> None:
+    say(f"  Sign in   {link}")
+    say(f"            as {person}; it works once, within the hour. Another one: steerweb signin {person}")
+    say()
+    if qr:
+        import segno  # only for eyes and phones: it would slow every start
+
+        segno.make(link, micro=False).terminal(sys.stdout, compact=True, border=2)
+        sys.stdout.flush()

@@ -1,0 +1,120 @@
+"""Fixtures of all tests: real services, a fresh database each, and the product as real processes.
+
+- `database`: the URL of a fresh, migrated database; Django's connection and `sessions_app.log.db` use it. A test that
+  asks for pytest-django's `db`, `client`, ... or has its `django_db` mark gets it too.
+- `redis_url`: the URL of an empty Valkey (`settings.REDIS_URL` names it at all times).
+- `stack`: web and worker as real processes on that database; `make_stack(webs=, workers=, env=)` for other shapes.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterator
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from pytest_django import DjangoDbBlocker
+
+from tests.support import early, services
+from tests.support.stack import Stack, stack_folder
+
+MakeStack = Callable[..., Stack]
+_stack_numbers = count(1)
+_stacks = pytest.StashKey[list[Stack]]()
+
+
+def pytest_sessionfinish() -> None:
+    """Stop this process's services and remove its folder."""
+    services.stop_all()
+
+
+def pytest_unconfigure() -> None:
+    """Remove this process's folder last, when no log is written any more."""
+    shutil.rmtree(early.ROOT, ignore_errors=True)
+
+
+def _point_at(url: str) -> None:
+    """Make Django's connections of every thread, the log's pool and child processes use `url`."""
+    from django.conf import settings
+    from django.db import connections
+    from django.db.backends.postgresql.base import DatabaseWrapper
+
+    from sessions_app.log import db
+
+    parts = conninfo_to_dict(url)
+    connections.close_all()
+    if isinstance(connections["default"], DatabaseWrapper):
+        connections["default"].close_pool()
+    # Every thread's connection shares this dict; those open elsewhere are cut when their database is dropped.
+    connections.databases["default"].update(
+        NAME=parts["dbname"], USER=parts.get("user", ""), HOST=parts.get("host", ""), PORT=""
+    )
+    settings.DATABASE_URL = url
+    os.environ["DATABASE_URL"] = url
+    db.configure(url)
+
+
+@pytest.fixture
+def database(django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """The libpq URL of a fresh, migrated database."""
+    before = os.environ["DATABASE_URL"]
+    services.valkey()  # whatever is committed rings the bell and offers loops
+    with services.clone() as url, django_db_blocker.unblock():
+        _point_at(url)
+        yield url
+        _point_at(before)
+
+
+@pytest.fixture
+def sql(database: str) -> Iterator[psycopg.Connection[dict[str, Any]]]:
+    """A plain connection to the test's database, committing each statement, rows as dicts."""
+    with psycopg.connect(database, autocommit=True, row_factory=psycopg.rows.dict_row) as connection:
+        yield connection
+
+
+@pytest.fixture
+def _django_db_helper(database: str) -> None:
+    """Replace what stands behind pytest-django's `db` fixtures: no flush (the log refuses it), no outer transaction."""
+
+
+@pytest.fixture
+def redis_url() -> str:
+    """The URL of an empty Valkey that runs."""
+    return services.clean_redis()
+
+
+@pytest.fixture
+def make_stack(request: pytest.FixtureRequest, database: str, redis_url: str) -> Iterator[MakeStack]:
+    """`make_stack(webs=1, workers=1, env={})` starts the product's processes; they end with the test."""
+    started = request.node.stash.setdefault(_stacks, [])
+
+    def make(webs: int = 1, workers: int = 1, env: dict[str, str] | None = None) -> Stack:
+        stack = Stack(database, redis_url, stack_folder(str(next(_stack_numbers))), env or {})
+        started.append(stack)
+        for _ in range(webs):
+            stack.start_web()
+        for _ in range(workers):
+            stack.start_worker()
+        return stack
+
+    yield make
+    for stack in started:
+        stack.stop()
+
+
+@pytest.fixture
+def stack(make_stack: MakeStack) -> Stack:
+    """One web and one worker process."""
+    return make_stack()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the processes' logs with a failed test."""
+    report = yield
+    if report.failed:
+        for stack in item.stash.get(_stacks, []):
+            report.sections.extend((f"log of {name}", text) for name, text in stack.logs().items())
+    return report

@@ -1,0 +1,69 @@
+"""`verify` and `rebuild` on a terminal."""
+
+import json
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.support.world import World
+
+
+def worked() -> World:
+    world = World.create("ana")
+    world.start("go")
+    world.answer("done")
+    return world
+
+
+@pytest.mark.rule("A2", "A3")
+@pytest.mark.usefixtures("database", "redis_url")
+def test_a_whole_log_is_said_to_be_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    worked()
+    worked()
+    call_command("verify")
+    assert capsys.readouterr().out == "2 sessions: all is whole.\n"
+
+
+@pytest.mark.rule("A2")
+@pytest.mark.usefixtures("redis_url")
+def test_a_cache_that_differs_is_named_and_rebuilt(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    world = worked()
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE session SET title = 'forged' WHERE id = %s", [world.session])
+    with pytest.raises(SystemExit) as ended:
+        call_command("verify", world.session, "--json")
+    assert ended.value.code == 1
+    fault = json.loads(capsys.readouterr().out)
+    assert (fault["session"], fault["seq"]) == (world.session, None)
+    assert "title" in fault["what"]
+    call_command("rebuild")
+    assert "1 session rebuilt: 1 difference put right." in capsys.readouterr().out
+    call_command("verify")
+    assert capsys.readouterr().out == "1 session: all is whole.\n"
+
+
+@pytest.mark.rule("A3")
+@pytest.mark.usefixtures("redis_url")
+def test_a_changed_event_is_named(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    world = worked()
+    seq = world.events("InputQueued")[0].seq
+    with psycopg.connect(database) as connection:
+        connection.execute("ALTER TABLE event DISABLE TRIGGER USER")
+        connection.execute(
+            "UPDATE event SET texts = convert_to('\"gone\"', 'UTF8') WHERE session_id = %s AND seq = %s",
+            [world.session, seq],
+        )
+        connection.execute("ALTER TABLE event ENABLE TRIGGER USER")
+    with pytest.raises(SystemExit):
+        call_command("verify")
+    assert f"{world.session} event {seq}: its texts were changed" in capsys.readouterr().out
+
+
+def test_a_database_that_does_not_answer_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> list[str]:
+        raise psycopg.OperationalError("connection refused")
+
+    monkeypatch.setattr("sessions_app.log.chain.sessions", away)
+    with pytest.raises(CommandError, match=r"^The database does not answer: connection refused$"):
+        call_command("verify")

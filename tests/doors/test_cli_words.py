@@ -1,0 +1,198 @@
+"""Receipts, tables and session frames as a terminal shows them."""
+
+from typing import Any
+
+import pytest
+
+from sessions_app.cli import tables, words
+from sessions_app.cli.printer import Printer
+from sessions_app.cli.terminal import clean, one_line
+
+TURN = "0197a1c2-0000-7000-8000-000000000001"
+ANA = {"kind": "person", "id": "1", "name": "Ana", "device": {"kind": "phone", "name": "Chrome on Android"}}
+WORKER = {"kind": "system", "id": "worker", "name": "steerweb", "device": None}
+
+
+class Terminal:
+    """A printer and what it wrote."""
+
+    def __init__(self, *, colour: bool = False) -> None:
+        self.text = ""
+        self.printer = Printer(self._write, colour=colour)
+
+    def _write(self, text: str) -> None:
+        self.text += text
+
+    def event(self, type_: str, data: dict[str, Any], *, step: int = 1, actor: Any = WORKER, seq: int = 1) -> None:
+        self.printer.frame(
+            {"t": "event", "seq": seq, "type": type_, "turn": TURN, "step": step, "actor": actor, "data": data}
+        )
+
+    def delta(self, text: str, offset: int, *, kind: str = "text", step: int = 1, attempt: int = 1) -> None:
+        self.printer.frame(self.piece(text, offset, kind=kind, step=step, attempt=attempt))
+
+    @staticmethod
+    def piece(text: str, offset: int, *, kind: str = "text", step: int = 1, attempt: int = 1) -> dict[str, Any]:
+        return {
+            "t": "delta",
+            "turn": TURN,
+            "step": step,
+            "attempt": attempt,
+            "kind": kind,
+            "call": "c1" if kind == "tool" else None,
+            "offset": offset,
+            "text": text,
+        }
+
+
+@pytest.mark.rule("E3")
+@pytest.mark.parametrize(
+    ("receipt", "said"),
+    [
+        ({"stopped": True, "joined": False, "turns": ["t"], "note": None}, "Stopped."),
+        (
+            {"stopped": False, "joined": True, "turns": ["t"], "note": "joined"},
+            "It was being stopped already, and has ended.",
+        ),
+        ({"stopped": False, "joined": False, "turns": [], "note": "idle"}, "Nothing was running."),
+        ({"stopped": False, "joined": False, "turns": [], "note": "not_started"}, "Nothing had started yet."),
+        (
+            {"stopped": False, "joined": False, "turns": [], "note": "turn_over"},
+            "That turn was over already; nothing was stopped.",
+        ),
+    ],
+)
+def test_a_stop_says_no_more_than_its_receipt(receipt: dict[str, Any], said: str) -> None:
+    assert words.stopped(receipt) == said
+
+
+@pytest.mark.rule("E4")
+def test_a_stop_nobody_waits_for_is_never_called_stopped() -> None:
+    said = words.stop_accepted({"accepted": True, "joined": False, "turns": ["t"], "note": None})
+    assert said == "Stop asked for; 1 turn will end. Not confirmed yet."
+
+
+def test_survivors_are_told_with_the_stop() -> None:
+    said = words.stopped({"stopped": True, "joined": False, "turns": ["t"], "note": "held_processes"})
+    assert said == "Stopped. Something may still run: what waited is paused until you release it."
+
+
+@pytest.mark.rule("D9")
+def test_a_steer_says_where_it_will_land() -> None:
+    running = {"steer": "s1", "lands": {"when": "safe_point", "after": "tool", "running_ms": 38_400}, "seq": 4}
+    idle = {"steer": "s2", "lands": {"when": "next_turn"}, "seq": 5}
+    assert words.steered(running) == "Accepted; it lands after the running command, 38 s so far. (s1)"
+    assert words.steered(idle) == "Accepted; it lands with the next turn; nothing is running. (s2)"
+
+
+@pytest.mark.rule("B1")
+def test_a_submit_says_how_many_wait_before_it() -> None:
+    assert words.submitted({"input": "i1", "position": 0, "seq": 1}) == "Queued; it is the next. (i1)"
+    assert words.submitted({"input": "i1", "position": 2, "seq": 1}) == "Queued; 2 messages before it. (i1)"
+
+
+def test_durations_are_said_as_people_say_them() -> None:
+    assert [words.seconds(ms) for ms in (0, 412, 38_400, 185_000, 7_440_000)] == [
+        "0.0 s",
+        "0.4 s",
+        "38 s",
+        "3 min 5 s",
+        "2 h 4 min",
+    ]
+
+
+def test_text_of_others_cannot_drive_the_terminal() -> None:
+    assert clean("a\x1b]0;title\x07b\u202ec\x9bd") == "a␛]0;title␇b\ufffdc\ufffdd"
+    assert one_line("two\nlines\tand more", 12) == "two lines a…"
+
+
+def test_a_table_is_as_wide_as_its_cells() -> None:
+    assert tables.table(("a", "bb"), [("long", "x"), ("s", "y")]) == "a     bb\nlong  x\ns     y"
+
+
+@pytest.mark.rule("L2")
+def test_streamed_text_is_written_once() -> None:
+    terminal = Terminal()
+    terminal.delta("Hello ", 0)
+    terminal.delta("wörld", 6)
+    terminal.delta("wörld", 6)  # the late joiner's overlap
+    terminal.event("StepDone", {"text": "Hello wörld!", "usage": {}})
+    assert terminal.text == "Hello wörld!\n"
+
+
+@pytest.mark.rule("L2")
+def test_a_higher_attempt_starts_again_and_a_lower_one_is_ignored() -> None:
+    terminal = Terminal()
+    terminal.delta("first", 0)
+    terminal.delta("second", 0, attempt=2)
+    terminal.delta("late", 5, attempt=1)
+    terminal.event("StepDone", {"text": "second", "usage": {}})
+    assert terminal.text == "first\n(asked again)\nsecond\n"
+
+
+@pytest.mark.rule("L2")
+def test_a_late_joiner_sees_the_running_text_below_the_history() -> None:
+    terminal = Terminal()
+    live = {"phases": [], "steps": [Terminal.piece("so far", 0)], "presence": []}
+    terminal.printer.frame({"t": "hello", "session": {"id": "x", "title": "Build"}, "head": 1, "live": live})
+    terminal.event("InputQueued", {"input": "i", "text": "go", "position": 0}, actor=ANA)
+    terminal.printer.frame({"t": "caught_up", "seq": 1})
+    terminal.delta(" and on", 6)
+    assert terminal.text == "Build\nAna: go\nso far and on"
+
+
+def test_a_command_is_shown_with_its_output_and_end() -> None:
+    terminal = Terminal()
+    terminal.event("StepPlanned", {"text": "I look.", "calls": [], "usage": {}})
+    terminal.event("ToolStarted", {"call": "c1", "tool": "shell", "arguments": {"command": "ls"}})
+    terminal.delta("one\n", 0, kind="tool")
+    terminal.event(
+        "ToolSettled", {"call": "c1", "outcome": "error", "output": "one\ntwo\n", "exit": 2, "duration_ms": 1200}
+    )
+    assert terminal.text == "I look.\n$ ls\none\ntwo\n[error, exit 2, 1.2 s]\n"
+
+
+@pytest.mark.rule("E8")
+def test_an_interruption_says_who_and_what_is_left() -> None:
+    terminal = Terminal()
+    terminal.event("InterruptRequested", {"request": "r", "turns": [TURN], "reason": "wrong branch"}, actor=ANA)
+    ended = {"ended": [{"pid": 7, "command": "sleep"}], "surviving": [], "unknown": False}
+    data = {"cause": "person", "settled_ms": 400, "steps_kept": 2, "processes": ended}
+    terminal.event("TurnInterrupted", data, actor=ANA)
+    assert terminal.text == (
+        "■ stop asked by Ana (phone): wrong branch\n"
+        "■ stopped by Ana (phone), everything ended 0.4 s later; 2 steps kept; 1 process ended\n"
+    )
+
+
+@pytest.mark.rule("J6")
+def test_an_interruption_with_survivors_is_not_called_ended() -> None:
+    terminal = Terminal()
+    data = {
+        "cause": "worker_lost",
+        "settled_ms": 0,
+        "steps_kept": 0,
+        "processes": {"ended": [], "surviving": [], "unknown": True},
+    }
+    terminal.event("TurnInterrupted", data)
+    assert terminal.text == "■ stopped (worker lost), but something may still run; 0 steps kept\n"
+
+
+def test_unknown_frames_and_events_are_no_error() -> None:
+    terminal = Terminal()
+    terminal.printer.frame({"t": "brand_new"})
+    terminal.event("SomethingNew", {})
+    assert terminal.text == ""
+
+
+@pytest.mark.rule("A3")
+def test_erased_text_says_so() -> None:
+    terminal = Terminal()
+    terminal.event("InputQueued", {"input": "i", "text": {"erased": True}, "position": 0}, actor=ANA)
+    assert terminal.text == "Ana: [erased]\n"
+
+
+def test_colour_wraps_whole_pieces() -> None:
+    terminal = Terminal(colour=True)
+    terminal.event("SessionClosed", {})
+    assert terminal.text == "\x1b[2m── the session is closed\n\x1b[0m"

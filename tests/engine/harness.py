@@ -1,0 +1,181 @@
+"""A session that lives in memory: the pure engine with a clock and a log of its own, for generated and told tales."""
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from sessions_app.engine import commands as c
+from sessions_app.engine.actors import SYSTEM, Actor, Device
+from sessions_app.engine.decide import Context, Decision, Phase, decide
+from sessions_app.engine.errors import Refused
+from sessions_app.engine.events import Draft, Event, text_slots
+from sessions_app.engine.fold import evolve
+from sessions_app.engine.state import Loop, State, Turn, from_json, to_json
+
+ANA = Actor("person", "a", "Ana", Device("desk", "Ana's desk"))
+BEN = Actor("person", "b", "Ben", Device("phone", "Ben's phone"))
+BOT = Actor("agent", "m", "Nightly", Device("api", "Nightly"))
+WORKER = Actor("system", "w", "worker")
+LOOP = "loop-1"
+
+
+@dataclass
+class Memory:
+    """One session with one loop. `log` is all that ever happened, `state` the running fold, and `forgetful` the running
+    fold of the same log with every text erased (A3)."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    log: list[Event] = field(default_factory=list)
+    state: State = field(default_factory=State)
+    forgetful: State = field(default_factory=State)
+    now_ms: int = 1_000_000
+    ids: int = 0
+    phases: dict[str, Phase] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        created = {"title": "t", "created_by": "a", "workspace": "/w", "settings": self.settings}
+        started = {"parent": None, "agent": "steerweb", "model": "demo:", "mode": "auto", "instructions": ""}
+        self._append([Draft("SessionCreated", created), Draft("LoopStarted", started, LOOP)], ANA, "c0")
+
+    def new_id(self, prefix: str) -> str:
+        self.ids += 1
+        return f"{prefix}{self.ids}"
+
+    def do(self, command: c.Command, actor: Actor = SYSTEM) -> Decision:
+        """Decide and append; raises `Refused` and then leaves everything as it was."""
+        self.now_ms += 7
+        context = Context(actor, self.now_ms, self.phases, lambda seq: self.log[seq - 1].data)
+        before = to_json(self.state)
+        try:
+            decision = decide(self.state, command, context)
+        finally:
+            assert to_json(self.state) == before, "decide changed the state it was given"
+        self._append(decision.events, actor, self.new_id("c"))
+        return decision
+
+    def refused(self, command: c.Command, actor: Actor = ANA) -> Refused:
+        """The refusal of a command, which has changed nothing."""
+        before = len(self.log)
+        with pytest.raises(Refused) as caught:
+            self.do(command, actor)
+        assert len(self.log) == before
+        return caught.value
+
+    def _append(self, drafts: Any, actor: Actor, cause: str) -> None:
+        for draft in drafts:
+            event = Event(
+                len(self.log) + 1,
+                self.now_ms,
+                draft.type,
+                copy.deepcopy(draft.data),
+                draft.loop,
+                draft.turn,
+                draft.step,
+                draft.actor or actor,
+                draft.cause or cause,
+            )
+            self.log.append(event)
+            self.state = evolve(self.state, event)
+            self.forgetful = evolve(self.forgetful, without_texts(event))
+
+    def round_trip(self) -> State:
+        return from_json(to_json(self.state))
+
+    def erase(self, seq: int) -> None:
+        """The texts of an event read as the log gives them once they are erased (A3)."""
+        self.log[seq - 1] = without_texts(self.log[seq - 1], {"erased": True})
+
+    # -- what it looks like
+
+    def types(self, after: int = 0) -> list[str]:
+        return [event.type for event in self.log[after:]]
+
+    def events(self, *types: str) -> list[Event]:
+        return [event for event in self.log if event.type in types]
+
+    def data(self, *types: str) -> list[dict[str, Any]]:
+        return [event.data for event in self.events(*types)]
+
+    @property
+    def loop(self) -> Loop:
+        return self.state.loops[LOOP]
+
+    @property
+    def turn(self) -> Turn:
+        """The turn that runs."""
+        assert self.loop.turn is not None
+        return self.loop.turn
+
+    @property
+    def inbox(self) -> list[str]:
+        """Ids of what waits, a held one with a minus."""
+        return [f"{'-' if entry.held else ''}{entry.id}" for entry in self.loop.inbox]
+
+    @property
+    def steers(self) -> list[str]:
+        """Ids of pending steers, a held one with a minus."""
+        return [f"{'-' if entry.held else ''}{entry.id}" for entry in self.loop.steers]
+
+    # -- what people and a worker do; the receipt, or for what makes something new its id
+
+    def submit(self, text: str = "hello", who: Actor = ANA) -> str:
+        return str(self.do(c.Submit(self.new_id("i"), text), who).receipt["input"])
+
+    def steer(self, text: str = "left", *, urgent: bool = False, who: Actor = BEN) -> str:
+        return str(self.do(c.SendSteer(self.new_id("s"), text, urgent), who).receipt["steer"])
+
+    def stop(self, who: Actor = ANA, **fields: Any) -> dict[str, Any]:
+        return self.do(c.Interrupt(self.new_id("r"), **fields), who).receipt
+
+    def close(self, who: Actor = ANA) -> dict[str, Any]:
+        return self.do(c.Close(self.new_id("r")), who).receipt
+
+    def claim(self) -> dict[str, Any]:
+        return self.do(c.Claim(LOOP, self.new_id("t"), "w"), WORKER).receipt
+
+    def begin(self) -> dict[str, Any]:
+        return self.do(c.BeginStep(self.turn.id, self.turn.epoch), WORKER).receipt
+
+    def start(self, text: str = "hello", who: Actor = ANA) -> str:
+        """Submit and claim: a running turn at its first safe point. The turn's id."""
+        self.submit(text, who)
+        return self.resume()
+
+    def resume(self) -> str:
+        """Claim what waits, up to the first safe point. The turn's id."""
+        assert self.claim()["claimed"]
+        self.begin()
+        return self.turn.id
+
+    def answer(self, text: str = "done", **fields: Any) -> dict[str, Any]:
+        usage = {"output_tokens": 1}
+        command = c.FinishModel(self.turn.id, self.turn.epoch, self.turn.step, text, usage=usage, **fields)
+        return self.do(command, WORKER).receipt
+
+    def plan(self, *calls: str, text: str = "") -> dict[str, Any]:
+        planned = tuple(c.PlannedCall(call, "shell", {"command": f"echo {call}"}) for call in calls)
+        return self.answer(text, calls=planned)
+
+    def call(self, call: str) -> dict[str, Any]:
+        arguments = {"command": f"echo {call}"}
+        return self.do(c.StartTool(self.turn.id, self.turn.epoch, self.turn.step, call, arguments), WORKER).receipt
+
+    def settle(self, call: str, outcome: Any = "ok", output: str = "out", **fields: Any) -> dict[str, Any]:
+        settlement = c.Settlement(outcome, output, **fields)
+        return self.do(c.SettleTool(self.turn.id, self.turn.epoch, self.turn.step, call, settlement), WORKER).receipt
+
+    def end(self, by: Any = "worker", **fields: Any) -> dict[str, Any]:
+        return self.do(c.EndTurn(self.turn.id, self.turn.epoch, by, **fields), WORKER).receipt
+
+    def fail(self, code: str = "provider_error", detail: str = "no") -> dict[str, Any]:
+        return self.do(c.Fail(self.turn.id, self.turn.epoch, code, detail), WORKER).receipt
+
+
+def without_texts(event: Event, sign: object = None) -> Event:
+    """The event with `sign` where its texts stood."""
+    data = copy.deepcopy(event.data)
+    for container, key in list(text_slots(event.type, data)):
+        container[key] = sign
+    return replace(event, data=data)

@@ -1,0 +1,210 @@
+"""What must be true of every log, whatever happened: checked after each step of every generated history."""
+
+from collections import Counter
+from itertools import pairwise
+
+from sessions_app.engine.events import SHAPES, Event
+from sessions_app.engine.limits import STEERS_PENDING
+from sessions_app.engine.state import State, to_json
+from sessions_app.engine.transcript import Transcript
+from sessions_app.engine.transcript_types import AssistantEntry, ResultEntry, UserEntry
+from tests.engine.harness import Memory
+
+TERMINALS = {"TurnDone", "TurnInterrupted", "TurnFailed"}
+WORK = {"StepPlanned", "ToolStarted", "ToolSettled", "StepDone", "OutputSuperseded", "SteerDelivered"}
+COMMITS = {"StepPlanned", "ToolStarted", "OutputSuperseded", "SteerDelivered"}
+REASONS = {
+    "client_retracted", "promoted", "cleared", "turn_interrupted", "turn_failed", "loop_closed", "session_closed",
+}  # fmt: skip
+AFTER_THE_END = {"MemberChanged", "ContentErased", "InterruptReasonGiven", "ProcessesEnded"}
+
+
+def check(memory: Memory) -> None:
+    """All of them."""
+    check_log(memory.log, memory.state)
+    assert to_json(memory.forgetful) == to_json(memory.state), "the fold of facts differs from the state"
+    assert to_json(memory.round_trip()) == to_json(memory.state), "the state does not survive JSON"
+
+
+def check_log(log: list[Event], state: State) -> None:
+    """All that a log and its fold show."""
+    assert [event.seq for event in log] == list(range(1, len(log) + 1)), "a gap"
+    fields_are_known(log)
+    one_terminal_and_no_work_after_it(log)
+    turns_and_steps_are_numbered(log)
+    nothing_starts_after_a_mark(log)
+    every_call_is_settled_once(log, state)
+    calls_run_one_at_a_time_in_order(log)
+    inputs_and_steers_leave_once(log, state)
+    a_stop_spares_what_came_after_it(log)
+    ends_are_in_order(log)
+    nothing_follows_the_end(log)
+    for loop in state.loops.values():
+        assert len(loop.steers) <= STEERS_PENDING
+    history_is_acceptable(log, state)
+
+
+def fields_are_known(log: list[Event]) -> None:
+    for event in log:
+        unknown = set(event.data) - set(SHAPES[event.type].fields)
+        assert not unknown, f"{event.type} has unknown fields {unknown}"
+        if event.type == "InputCancelled":
+            assert event.data["reason"] in REASONS
+
+
+def one_terminal_and_no_work_after_it(log: list[Event]) -> None:
+    ended: set[str] = set()
+    for event in log:
+        if event.type in TERMINALS:
+            assert event.turn not in ended, "a second terminal"
+            ended.add(event.turn or "")
+        elif event.type in WORK:
+            assert event.turn not in ended, f"{event.type} after its turn's terminal"
+
+
+def turns_and_steps_are_numbered(log: list[Event]) -> None:
+    """Turns 1, 2, 3 with rising epochs; in each, steps 1, 2, 3, and nothing of a step that is not due (C2)."""
+    turns, epoch, step = 0, 0, 1
+    for event in log:
+        if event.type == "TurnStarted":
+            turns, step = turns + 1, 1
+            assert event.data["index"] == turns
+            assert event.data["epoch"] > epoch
+            epoch = event.data["epoch"]
+        elif event.type in WORK - {"SteerDelivered"}:
+            assert event.step == step, f"{event.type} of step {event.step} while {step} is due"
+            step += event.type in ("StepDone", "OutputSuperseded")
+        elif event.type == "SteerDelivered":
+            assert event.step == step, "a steer before a step that is not the next one"
+
+
+def nothing_starts_after_a_mark(log: list[Event]) -> None:
+    marked: set[str] = set()
+    for event in log:
+        if event.type == "InterruptRequested":
+            assert not marked.intersection(event.data["turns"]), "a turn was marked twice"
+            marked.update(event.data["turns"])
+        elif event.type in COMMITS:
+            assert event.turn not in marked, f"{event.type} of a marked turn"
+        elif event.type in ("TurnDone", "TurnFailed"):
+            assert event.turn not in marked, f"{event.type} beat a mark"
+
+
+def every_call_is_settled_once(log: list[Event], state: State) -> None:
+    planned: Counter[tuple[str | None, int | None, str]] = Counter()
+    settled: Counter[tuple[str | None, int | None, str]] = Counter()
+    started: set[tuple[str | None, int | None, str]] = set()
+    for event in log:
+        if event.type == "StepPlanned":
+            planned.update((event.turn, event.step, call["call"]) for call in event.data["calls"])
+        elif event.type == "ToolStarted":
+            started.add((event.turn, event.step, event.data["call"]))
+        elif event.type == "ToolSettled":
+            key = (event.turn, event.step, event.data["call"])
+            settled[key] += 1
+            if event.data["outcome"] == "not_run":
+                assert key not in started, "a started call was called not_run"
+            else:
+                assert key in started, "a call that never started had an outcome"
+    assert all(count == 1 for count in settled.values())
+    assert set(settled) <= set(planned)
+    running = {loop.turn.id for loop in state.loops.values() if loop.turn is not None}
+    open_calls = [key for key in planned if key not in settled and key[0] not in running]
+    assert not open_calls, f"calls without a settlement: {open_calls}"
+
+
+def calls_run_one_at_a_time_in_order(log: list[Event]) -> None:
+    waiting: list[str] = []
+    running: str | None = None
+    for event in log:
+        if event.type == "StepPlanned":
+            waiting = [call["call"] for call in event.data["calls"]]
+        elif event.type == "ToolStarted":
+            assert running is None, "two calls at once"
+            running = event.data["call"]
+            assert running == waiting[0], "a call out of its order"
+        elif event.type == "ToolSettled":
+            assert event.data["call"] == waiting.pop(0), "a settlement out of order"
+            running = None
+
+
+def inputs_and_steers_leave_once(log: list[Event], state: State) -> None:
+    came: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    for event in log:
+        data = event.data
+        if event.type == "InputQueued" or (event.type == "SteerQueued" and data["steer"] not in came):
+            came[data.get("input") or data["steer"]] += 1
+        elif event.type in ("TurnStarted", "InputCancelled"):
+            left[data["input"]] += 1
+        elif event.type in ("SteerDelivered", "SteerWithdrawn"):
+            left[data["steer"]] += 1
+    waiting = [entry.id for loop in state.loops.values() for entry in (*loop.inbox, *loop.steers)]
+    assert all(count == 1 for count in (*came.values(), *left.values()))
+    assert sorted(came) == sorted([*left, *waiting]), "something was lost, or left twice"
+
+
+def a_stop_spares_what_came_after_it(log: list[Event]) -> None:
+    """E5, unless everything is held beside a survivor or goes with the session."""
+    queued = {
+        event.data.get("input") or event.data["steer"]: event.seq
+        for event in reversed(log)
+        if event.type in ("InputQueued", "SteerQueued")
+    }
+    requests = {event.data["request"]: event.seq for event in log if event.type == "InterruptRequested"}
+    closing = next((event.seq for event in log if event.data.get("closing")), len(log) + 1)
+    for event in log:
+        if event.type != "TurnInterrupted" or event.data.get("note") or event.seq > closing:
+            continue
+        asked = requests.get(event.data.get("request"), event.seq)
+        fates = (*event.data["inputs"].values(), *event.data["steers"].values())
+        late = [id for ids in fates for id in ids if queued[id] > asked]
+        assert not late, f"a stop touched what came after it: {late}"
+
+
+def ends_are_in_order(log: list[Event]) -> None:
+    """C6: terminal, cancellations and holds, LoopIdle, SessionIdle, and only then the next turn."""
+    for before, event in pairwise(log):
+        if before.type in TERMINALS:
+            assert event.type in ("InputCancelled", "SteerWithdrawn", "InputHeld", "LoopIdle"), event.type
+        if before.type == "LoopIdle":
+            assert event.type == "SessionIdle"
+    idle = True
+    for event in log:
+        if event.type == "TurnStarted":
+            assert idle, "a turn began before its loop was idle"
+            idle = False
+        elif event.type == "LoopIdle":
+            idle = True
+
+
+def nothing_follows_the_end(log: list[Event]) -> None:
+    """K1: `SessionClosed` is the last thing that happens, apart from facts about what was."""
+    closed = next((event.seq for event in log if event.type == "SessionClosed"), len(log))
+    assert {event.type for event in log[closed:]} <= AFTER_THE_END
+
+
+def history_is_acceptable(log: list[Event], state: State) -> None:
+    """The model's next request is what the strictest provider takes: each call one result, at once and in order."""
+    if any(loop.turn is not None and loop.turn.calls is not None for loop in state.loops.values()):
+        return  # no model call can be made in the middle of a step
+    transcript = Transcript()
+    transcript.feed(log)
+    expected: list[str] = []
+    replied = True
+    for entry in transcript.entries:
+        if isinstance(entry, ResultEntry):
+            assert expected, "a result without a call"
+            assert entry.call == expected.pop(0), "a result out of place"
+            replied = False
+            continue
+        assert not expected, "a call without its result"
+        if isinstance(entry, AssistantEntry):
+            assert not replied, "two replies in a row"
+            expected = [call.id for call in entry.calls]
+            replied = not expected
+        else:
+            assert isinstance(entry, UserEntry)
+            assert entry.text
+            replied = False
+    assert not expected

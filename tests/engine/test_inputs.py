@@ -1,0 +1,226 @@
+"""The inbox: admitted before anything runs, one turn each in order, changed until taken, gone exactly once."""
+
+from typing import Any
+
+import pytest
+
+from sessions_app.engine import commands as c
+from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
+from tests.engine.invariants import check
+
+
+@pytest.mark.rule("B1", "A5")
+def test_a_submit_is_admitted_with_its_place_before_anything_runs() -> None:
+    memory = Memory()
+    first = memory.do(c.Submit("one", "first"), ANA)
+    second = memory.do(c.Submit("two", "second"), BOT)
+    assert memory.types(2) == ["InputQueued", "InputQueued"]
+    assert [first.receipt, second.receipt] == [{"input": "one", "position": 0}, {"input": "two", "position": 1}]
+    assert memory.data("InputQueued") == [
+        {"input": "one", "text": "first", "agency": "human", "delivery": "queue", "position": 0},
+        {"input": "two", "text": "second", "agency": "machine", "delivery": "queue", "position": 1},
+    ]
+    assert memory.loop.status == "idle"
+
+
+@pytest.mark.rule("B1")
+@pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u2003"])
+def test_blank_text_is_refused(text: str) -> None:
+    assert Memory().refused(c.Submit("one", text)).code == "blank"
+
+
+@pytest.mark.rule("B1")
+def test_a_mebibyte_of_utf8_is_the_most_and_nothing_is_cut() -> None:
+    memory = Memory()
+    most = "\u20ac" * (1024 * 1024 // 3) + "x"
+    assert len(most.encode()) == 1024 * 1024
+    memory.do(c.Submit("one", most), ANA)
+    assert memory.data("InputQueued")[0]["text"] == most
+    error = memory.refused(c.Submit("two", most + "x"))
+    assert (error.code, error.data) == ("too_large", {"size": 1024 * 1024 + 1, "limit": 1024 * 1024})
+
+
+@pytest.mark.rule("A6", "B1")
+def test_sizes_count_text_as_it_will_be_stored() -> None:
+    """Half an emoji is replaced by a sign of three bytes; two halves side by side are one emoji of four."""
+    memory = Memory()
+    memory.do(c.Submit("one", "x" * (1024 * 1024 - 3) + "\ud83d"), ANA)
+    memory.do(c.Submit("two", "x" * (1024 * 1024 - 4) + "\ud83d\ude80"), ANA)
+    assert memory.refused(c.Submit("three", "x" * (1024 * 1024 - 2) + "\ud83d")).code == "too_large"
+
+
+@pytest.mark.rule("B1")
+def test_the_sixty_fifth_waiting_input_is_refused() -> None:
+    memory = Memory()
+    for _ in range(64):
+        memory.submit()
+    error = memory.refused(c.Submit("late", "one more"))
+    assert (error.code, error.data) == ("queue_full", {"limit": 64})
+    memory.resume()
+    memory.submit("there is room again")
+
+
+@pytest.mark.rule("B2")
+def test_only_a_claim_starts_a_turn_and_only_one_worker_gets_it() -> None:
+    memory = Memory()
+    memory.submit()
+    assert (memory.loop.status, memory.loop.runnable()) == ("idle", True)
+    assert memory.claim()["claimed"]
+    before = memory.types()
+    assert memory.claim() == {"claimed": False}
+    assert memory.types() == before
+    assert memory.loop.status == "running"
+
+
+@pytest.mark.rule("B2")
+def test_an_empty_loop_an_unknown_one_and_one_with_held_inputs_only_are_not_claimed() -> None:
+    memory = Memory()
+    assert memory.claim() == {"claimed": False}
+    memory.submit()
+    memory.stop(queue="hold")
+    assert memory.claim() == {"claimed": False}
+    assert memory.do(c.Claim("no such loop", "t", "w")).receipt == {"claimed": False}
+
+
+@pytest.mark.rule("B6", "F")
+def test_each_input_gets_one_turn_in_order() -> None:
+    memory = Memory()
+    entries = [memory.submit(text) for text in ("one", "two", "three")]
+    for _ in entries:
+        memory.resume()
+        memory.answer()
+    assert [event.data["input"] for event in memory.events("TurnStarted")] == entries
+    assert memory.types(5) == ["TurnStarted", "StepDone", "TurnDone", "LoopIdle", "SessionIdle"] * 3
+    assert memory.inbox == []
+
+
+@pytest.mark.rule("B4")
+def test_a_waiting_input_is_edited_in_its_place_and_moved_with_its_text() -> None:
+    memory = Memory()
+    one, two, three = (memory.submit(text) for text in ("one", "two", "three"))
+    memory.do(c.EditInput(two, text="two, better"), BEN)
+    memory.do(c.EditInput(three, position=0), BEN)
+    assert memory.inbox == [three, one, two]
+    assert [(event.data["input"], event.data["text"], event.data["position"]) for event in memory.events("InputChanged")] == [
+        (two, "two, better", 1), (three, "three", 0),
+    ]  # fmt: skip
+    assert [entry.author.name for entry in memory.loop.inbox] == ["Ana", "Ana", "Ana"]
+    memory.do(c.EditInput(one, position=99), ANA)
+    assert memory.inbox == [three, two, one]
+
+
+@pytest.mark.rule("B4")
+def test_an_edit_that_changes_nothing_or_is_not_allowed_is_refused() -> None:
+    memory = Memory()
+    one = memory.submit()
+    assert memory.refused(c.EditInput(one)).code == "invalid"
+    assert memory.refused(c.EditInput(one, position=0)).code == "invalid"
+    assert memory.refused(c.EditInput(one, text=" ")).code == "blank"
+    assert memory.refused(c.EditInput(one, text="x" * (1024 * 1024 + 1))).code == "too_large"
+    assert memory.refused(c.EditInput("nobody", text="x")).code == "input_not_found"
+
+
+@pytest.mark.rule("B4", "B5", "D1")
+@pytest.mark.parametrize("how", ["normal", "urgent"])
+def test_a_promoted_input_is_a_steer_with_its_text(how: Any) -> None:
+    memory = Memory()
+    memory.start()
+    one = memory.submit("use the staging database")
+    receipt = memory.do(c.EditInput(one, promote=how, steer="s"), ANA).receipt
+    assert receipt == {"input": one, "steer": "s"}
+    assert [(event.type, event.data) for event in memory.log[-2:]] == [
+        ("InputCancelled", {"input": one, "reason": "promoted", "text": "use the staging database"}),
+        ("SteerQueued", {"steer": "s", "text": "use the staging database", "urgent": how == "urgent"}),
+    ]
+    assert (memory.inbox, memory.steers) == ([], ["s"])
+
+
+@pytest.mark.rule("B4", "D1")
+def test_a_promotion_that_a_steer_s_limits_refuse_leaves_the_input_where_it_was() -> None:
+    memory = Memory()
+    long, short = memory.submit("x" * 8193), memory.submit("short")
+    assert memory.refused(c.EditInput(long, promote="normal", steer="s")).code == "too_large"
+    for _ in range(16):
+        memory.steer()
+    assert memory.refused(c.EditInput(short, promote="urgent", steer="s")).code == "steer_full"
+    assert memory.inbox == [long, short]
+
+
+@pytest.mark.rule("A3", "B4")
+def test_an_erased_input_can_be_moved_and_run_but_not_made_a_steer() -> None:
+    memory = Memory()
+    one, two = memory.submit("a pasted key"), memory.submit("two")
+    memory.erase(3)
+    assert memory.refused(c.EditInput(one, promote="normal", steer="s")).code == "invalid"
+    memory.do(c.EditInput(one, position=1), ANA)
+    assert memory.inbox == [two, one]
+    assert memory.data("InputChanged")[0]["text"] == {"erased": True}
+
+
+@pytest.mark.rule("B4", "B5")
+def test_a_waiting_input_is_taken_back_once() -> None:
+    memory = Memory()
+    one = memory.submit("never mind")
+    assert memory.do(c.RetractInput(one), BEN).receipt == {"retracted": True}
+    assert memory.data("InputCancelled") == [{"input": one, "reason": "client_retracted", "text": "never mind"}]
+    assert memory.log[-1].turn is None, "one taken back names no turn"
+    assert memory.refused(c.RetractInput(one)).code == "input_not_found"
+
+
+@pytest.mark.rule("B4")
+def test_an_input_that_was_taken_is_not_changed_any_more() -> None:
+    memory = Memory()
+    memory.start()
+    taken = memory.turn.input
+    commands = [c.EditInput(taken, text="x"), c.EditInput(taken, promote="normal", steer="s"), c.RetractInput(taken)]
+    assert [memory.refused(command).code for command in commands] == ["input_not_found"] * 3
+
+
+@pytest.mark.rule("E12")
+def test_a_release_names_what_it_lets_go_or_takes_all() -> None:
+    memory = Memory()
+    one, two = memory.submit("one"), memory.submit("two")
+    memory.stop(queue="hold")
+    steer = memory.steer()
+    assert memory.inbox == [f"-{one}", f"-{two}"]
+    assert memory.do(c.Release(inputs=[two]), BEN).receipt == {"inputs": [two], "steers": []}
+    assert memory.inbox == [f"-{one}", two]
+    assert memory.do(c.Release(), BEN).receipt == {"inputs": [one], "steers": []}
+    assert (memory.inbox, memory.steers) == ([one, two], [steer])
+    nothing = memory.do(c.Release(), BEN)
+    assert (nothing.events, nothing.audit) == ((), "nothing_held")
+
+
+@pytest.mark.rule("E12", "B5")
+def test_a_release_to_the_authors_gives_texts_back() -> None:
+    memory = Memory()
+    memory.start()
+    waiting, steer = memory.submit("later"), memory.steer("left")
+    memory.stop(queue="hold")
+    memory.end()
+    memory.do(c.Release(to="authors"), BEN)
+    assert [(event.type, event.data) for event in memory.log[-2:]] == [
+        ("InputCancelled", {"input": waiting, "reason": "cleared", "text": "later"}),
+        ("SteerWithdrawn", {"steer": steer, "reason": "cleared", "text": "left"}),
+    ]
+    check(memory)
+
+
+@pytest.mark.rule("E12")
+def test_a_release_of_what_does_not_wait_is_refused_whole() -> None:
+    memory = Memory()
+    one = memory.submit()
+    memory.stop(queue="hold")
+    assert memory.refused(c.Release(inputs=[one, "gone"])).data == {"inputs": ["gone"]}
+    assert memory.refused(c.Release(steers=["gone"])).code == "steer_not_found"
+    assert memory.inbox == [f"-{one}"]
+
+
+@pytest.mark.rule("M")
+def test_unknown_and_closed_loops_have_their_own_codes() -> None:
+    memory = Memory()
+    assert memory.refused(c.Submit("one", "x", "nowhere")).code == "loop_not_found"
+    assert memory.refused(c.SendSteer("s", "x", loop="nowhere")).code == "loop_not_found"
+    assert memory.refused(c.Interrupt("r", "nowhere")).code == "loop_not_found"
+    memory.do(c.Submit("one", "x", LOOP), ANA)
+    assert memory.refused(c.Submit("two", "x", delivery="fold")).code == "invalid"

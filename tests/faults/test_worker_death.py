@@ -1,0 +1,90 @@
+"""A worker killed or frozen at each phase of a turn: nothing keeps running, the turn ends, the session goes on (J2, J6)."""
+
+import pytest
+
+from tests.conftest import MakeStack
+from tests.support.model_server import ModelServer, call, say, stall
+from tests.support.running import ENDLESS, Running
+from tests.support.stack import Stack
+from tests.support.waiting import stays_true
+
+WITHIN_S = 30
+
+
+@pytest.mark.rule("J1", "J2", "J3", "J6", "C4", "F")
+@pytest.mark.scenario("D31")
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_in_a_call(make_stack: MakeStack, how: str) -> None:
+    with ModelServer() as server:
+        stack = make_stack(webs=1, env=server.environ())
+        server.script([call("shell", command=ENDLESS)], [say("Back again.")])
+        session = Running.create()
+        session.submit("Run it.")
+        session.until_grows("f", "g")
+        _lose(stack, how)
+        terminal = session.until("TurnInterrupted", timeout_s=WITHIN_S)
+        stays_true(session.unchanged("f", "g"), "the files' sizes", 0.5)
+        settled = session.events("ToolSettled")[0]
+        assert settled.data["outcome"] == "lost"
+        commands = " ".join(process["command"] for process in settled.data["processes"]["ended"])
+        assert "date >> f" in commands and "date >> g" in commands
+        assert [terminal.data[key] for key in ("cause", "ended_by", "phase")] == ["worker_lost", "sweep", "tool"]
+        assert terminal.data["processes"]["unknown"] is False and terminal.actor.kind == "system"
+        _goes_on(stack, how, session, server)
+
+
+@pytest.mark.rule("J2", "C3")
+@pytest.mark.scenario("D31")
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_in_a_stream(make_stack: MakeStack, how: str) -> None:
+    with ModelServer() as server:
+        stack = make_stack(webs=1, env=server.environ())
+        server.script([say("Half a thought ", delay_s=0.1), stall()], [say("Back again.")])
+        session = Running.create()
+        session.submit("Think.")
+        server.wait_for(lambda s: bool(s.requests) and s.requests[0].sent_tokens >= 3, 60)
+        session.until_saved("Half a thought")
+        _lose(stack, how)
+        terminal = session.until("TurnInterrupted", timeout_s=WITHIN_S)
+        assert terminal.data["cause"] == "worker_lost" and terminal.data["steps_kept"] == 0
+        assert terminal.data["cut_off"]["text"].startswith("Half a thought")
+        _goes_on(stack, how, session, server)
+
+
+@pytest.mark.rule("J2", "E8", "E9")
+@pytest.mark.scenario("D31")
+def test_a_stop_pressed_while_the_worker_is_frozen_is_that_persons(make_stack: MakeStack) -> None:
+    """The warden hears the stop by itself and kills; the fence writes the terminal."""
+    with ModelServer() as server:
+        stack = make_stack(webs=1, env=server.environ())
+        server.script([call("shell", command=ENDLESS)], [say("Back again.")])
+        session = Running.create()
+        session.submit("Run it.")
+        session.until_grows("f", "g")
+        stack.freeze_worker()
+        outcome = session.stop(reason="stuck", queue="hold")
+        stays_true(session.unchanged("f", "g"), "the files' sizes", 0.5)
+        assert outcome["stopped"] is True
+        terminal = session.events("TurnInterrupted")[0]
+        assert (terminal.data["cause"], terminal.data["ended_by"]) == ("person", "fence")
+        assert terminal.actor.name == "ana" and terminal.data["processes"]["unknown"] is False
+        _goes_on(stack, "frozen", session, server)
+
+
+def _lose(stack: Stack, how: str) -> None:
+    if how == "killed":
+        stack.kill_worker()
+    else:
+        stack.freeze_worker()
+
+
+def _goes_on(stack: Stack, how: str, session: Running, server: ModelServer) -> None:
+    """A fresh worker takes the next message, the strict server takes the history, and a thawed one changes nothing."""
+    stack.start_worker()
+    session.submit("And now?")
+    session.until("TurnDone", timeout_s=WITHIN_S)
+    assert server.violations == []
+    if how == "frozen":
+        stack.thaw_worker()
+        stack.workers[0].wait(20)
+    assert session.count("TurnInterrupted") == 1 and session.count("TurnDone") == 1

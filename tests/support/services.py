@@ -1,0 +1,97 @@
+"""The real PostgreSQL and Valkey of one pytest process, and a fresh database per test.
+
+The log refuses TRUNCATE, so a database is never flushed: each test gets a clone of a template that the migrations have
+been run on once, and it is dropped afterwards.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import redis
+from psycopg import sql
+
+from steerweb.services import Postgres, Valkey
+from tests.support import early
+
+TEMPLATE = "steerweb_template"
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+_numbers = count(1)
+
+
+@cache
+def postgres() -> Postgres:
+    """This process's PostgreSQL, started with the first call; a test that ends it starts it again."""
+    server = Postgres(early.DATA, log=early.ROOT / "postgres.log", fsync=False)
+    server.start()
+    return server
+
+
+@cache
+def valkey() -> Valkey:
+    """This process's Valkey, started with the first call, at the address the settings were given at import."""
+    server = Valkey(early.DATA, log=early.ROOT / "valkey.log", fsync=False, sockets=early.REDIS_SOCKETS)
+    server.start()
+    return server
+
+
+@cache
+def template() -> str:
+    """The name of the migrated template database."""
+    server = postgres()
+    server.ensure_database(TEMPLATE)
+    done = subprocess.run(
+        [sys.executable, "-m", "steerweb", "migrate", "--verbosity", "0", "--skip-checks"],
+        cwd=REPOSITORY,
+        env={**os.environ, "DATABASE_URL": server.url(TEMPLATE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the migrations failed:\n{done.stdout}{done.stderr}")
+    return TEMPLATE
+
+
+@contextmanager
+def clone() -> Iterator[str]:
+    """The URL of a fresh database, dropped at the end whoever is still connected."""
+    server, source = postgres(), template()
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(server.url("postgres"), autocommit=True) as admin:
+        admin.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY").format(
+                sql.Identifier(name), sql.Identifier(source)
+            )
+        )
+    try:
+        yield server.url(name)
+    finally:
+        if not server.running():
+            server.start()
+        with psycopg.connect(server.url("postgres"), autocommit=True) as admin:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def clean_redis() -> str:
+    """The URL of an empty Valkey that runs."""
+    server = valkey()
+    if not server.running():
+        server.start()
+    with redis.Redis.from_url(server.url()) as client:
+        client.flushall()
+    return server.url()
+
+
+def stop_all() -> None:
+    """Stop what was started, at the end of the process."""
+    if postgres.cache_info().currsize:
+        postgres().stop()
+    if valkey.cache_info().currsize:
+        valkey().stop()

@@ -1,0 +1,97 @@
+"""People and sessions made through the product's own verbs, for tests of control and everything behind it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessions_app import control
+from sessions_app.control import reports
+from sessions_app.engine import commands
+from sessions_app.engine.actors import Device
+from sessions_app.ids import new_id
+from sessions_app.log import read
+from sessions_app.models import Person
+from sessions_app.people.principals import Principal, principal_for_person
+
+WORKER = "0192f3a4-0000-7000-8000-000000000001"
+
+
+def person(name: str, device: str = "desk") -> Principal:
+    """A person signed in from a device of that kind; created when there is none of that name."""
+    account, _ = Person.objects.get_or_create(username=name)
+    return principal_for_person(account, Device(device, f"{name}'s {device}"))  # type: ignore[arg-type]
+
+
+@dataclass
+class World:
+    """One session, its owner, and a worker played by the test."""
+
+    owner: Principal
+    session: str
+    loop: str
+    turn: str = ""
+    epoch: int = 0
+    step: int = 1
+    made: list[str] = field(default_factory=list)
+
+    @classmethod
+    def create(cls, name: str = "ana", **settings: Any) -> "World":
+        owner = person(name)
+        made = control.create_session(owner, new_id(), title="A test", model="demo:", settings=settings)
+        return cls(owner, made["id"], made["loop"])
+
+    def submit(self, text: str = "hello", who: Principal | None = None) -> str:
+        return str(control.submit(who or self.owner, self.session, new_id(), text=text)["input"])
+
+    def steer(self, text: str, *, urgent: bool = False, who: Principal | None = None) -> str:
+        return str(control.steer(who or self.owner, self.session, new_id(), text=text, urgent=urgent)["steer"])
+
+    def claim(self) -> bool:
+        claim = reports.claim(self.session, self.loop, WORKER)
+        if claim["claimed"]:
+            self.turn, self.epoch, self.step = claim["turn"], claim["epoch"], 1
+        return bool(claim["claimed"])
+
+    def start(self, text: str = "hello") -> str:
+        """Submit and claim: a running turn at its first safe point."""
+        self.submit(text)
+        assert self.claim()
+        self.begin()
+        return self.turn
+
+    def report(self, command: Any) -> dict[str, Any]:
+        return reports.report(self.session, command, WORKER)
+
+    def begin(self) -> dict[str, Any]:
+        begun = self.report(commands.BeginStep(self.turn, self.epoch))
+        self.step = begun.get("step", self.step)
+        return begun
+
+    def answer(self, text: str = "done") -> dict[str, Any]:
+        return self.report(commands.FinishModel(self.turn, self.epoch, self.step, text, usage={"output_tokens": 1}))
+
+    def plan(self, *calls: str, text: str = "") -> dict[str, Any]:
+        planned = tuple(commands.PlannedCall(call, "shell", {"command": f"echo {call}"}) for call in calls)
+        return self.report(commands.FinishModel(self.turn, self.epoch, self.step, text, calls=planned))
+
+    def start_tool(self, call: str) -> dict[str, Any]:
+        command = commands.StartTool(self.turn, self.epoch, self.step, call, {"command": f"echo {call}"})
+        return self.report(command)
+
+    def settle(self, call: str, outcome: Any = "ok", output: str = "") -> dict[str, Any]:
+        settlement = commands.Settlement(outcome, output)
+        return self.report(commands.SettleTool(self.turn, self.epoch, self.step, call, settlement))
+
+    def end(self, **fields: Any) -> dict[str, Any]:
+        return self.report(commands.EndTurn(self.turn, self.epoch, "worker", **fields))
+
+    def stop(self, who: Principal | None = None, **fields: Any) -> dict[str, Any]:
+        return control.interrupt(who or self.owner, self.session, new_id(), **fields)
+
+    def events(self, *types: str) -> list[Any]:
+        return [event for event in read.engine_events(self.session) if not types or event.type in types]
+
+    def types(self, after: int = 0) -> list[str]:
+        return [event.type for event in read.engine_events(self.session, after)]
+
+    def state(self) -> Any:
+        return read.snapshot(self.session)["state"]["loops"][self.loop]

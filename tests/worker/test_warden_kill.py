@@ -1,0 +1,190 @@
+"""A kill reaches everything a call started, whatever that does to get away (E7), and says truthfully what it did."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sessions_app.worker.warden import procfs
+from sessions_app.worker.warden.census import kill_marked
+from tests.support.waiting import stays_true, wait_until
+from tests.worker.wardens import ESCAPE, ESCAPED, MODES, alive, guarded, new_token, until
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+@pytest.fixture(params=MODES, autouse=True)
+def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test here runs in each way of keeping processes together."""
+    monkeypatch.setenv("STEERWEB_ISOLATION", request.param)
+    return str(request.param)
+
+
+@pytest.mark.rule("E7")
+@pytest.mark.scenario("D05", "D06")
+async def test_a_stop_ends_the_whole_tree(tmp_path: Path) -> None:
+    token = new_token()
+    async with guarded(tmp_path, grace_s=0.3) as ward:
+        call = await ward.sh(ESCAPE.format(token=token))
+        wait_until(lambda: len(alive(token)) == ESCAPED, "all of the tree")
+        end = await call.stop()
+        assert alive(token) == []
+        assert (end.killed_by, end.surviving) == ("stop", [])
+        assert len([process for process in end.ended if process.command.endswith(token)]) == ESCAPED
+        assert procfs.descendants(procfs.scan(), [ward.warden.pid]) == set()
+
+
+@pytest.mark.rule("E7")
+async def test_term_comes_first_and_is_enough_for_most(tmp_path: Path) -> None:
+    async with guarded(tmp_path, grace_s=30) as ward:
+        call = await ward.sh("trap 'echo tidied; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+        await until(lambda: "ready" in ward.text(), "the start")
+        began = time.monotonic()
+        end = await call.stop()
+        assert time.monotonic() - began < 5
+        assert (end.code, end.killed_by) == (0, "stop")
+        assert ward.text().endswith("tidied\n")
+
+
+@pytest.mark.rule("E7")
+async def test_a_stopped_process_hears_term_too(tmp_path: Path) -> None:
+    token = new_token()
+    async with guarded(tmp_path, grace_s=30) as ward:
+        call = await ward.sh(f"sleep {token}")
+        wait_until(lambda: alive(token), "the sleep")
+        os.kill(alive(token)[0], signal.SIGSTOP)
+        began = time.monotonic()
+        await call.stop()
+        assert time.monotonic() - began < 5
+        assert alive(token) == []
+
+
+@pytest.mark.rule("C4")
+async def test_a_command_that_had_ended_is_not_called_killed(tmp_path: Path) -> None:
+    token = new_token()
+    async with guarded(tmp_path) as ward:
+        # The command has ended, what it left behind has not: the kill that comes now ends only that.
+        call = await ward.sh(f"sleep {token} & exit 5")
+        wait_until(lambda: alive(token), "the sleep")
+        await asyncio.sleep(0.1)
+        end = await call.stop()
+        assert (end.code, end.killed_by) == (5, None)
+        assert [process.command for process in end.ended] == [f"sleep {token}"]
+
+
+@pytest.mark.rule("E7")
+async def test_killing_the_reaper_is_no_way_out(tmp_path: Path, mode: str) -> None:
+    if mode != "marker":
+        pytest.skip("a tool cannot reach its reaper from inside a namespace")
+    token = new_token()
+    async with guarded(tmp_path, grace_s=0.3) as ward:
+        tree = ESCAPE.format(token=token).replace("wait\n", f"kill -9 $PPID; exec sleep {token}\n")
+        end = await ward.run(tree)
+        assert alive(token) == []
+        assert end.surviving == []
+        assert procfs.descendants(procfs.scan(), [ward.warden.pid]) == set()
+
+
+@pytest.mark.rule("E7")
+async def test_stopping_the_reaper_is_no_way_out(tmp_path: Path, mode: str) -> None:
+    if mode != "marker":
+        pytest.skip("a tool cannot reach its reaper from inside a namespace")
+    token = new_token()
+    async with guarded(tmp_path, grace_s=0.3) as ward:
+        call = await ward.sh(f"sleep 0.2; kill -STOP $PPID; exec sleep {token}")
+        wait_until(lambda: alive(token), "the sleep")
+        end = await call.stop()
+        assert (alive(token), end.surviving) == ([], [])
+        assert end.duration_ms < 3000
+
+
+@pytest.mark.rule("J6")
+async def test_no_tool_outlives_its_warden(tmp_path: Path) -> None:
+    token = new_token()
+    async with guarded(tmp_path) as ward:
+        call = await ward.sh(ESCAPE.format(token=token))
+        wait_until(lambda: len(alive(token)) == ESCAPED, "all of the tree")
+        os.kill(ward.warden.pid, signal.SIGKILL)
+        wait_until(lambda: alive(token) == [], "the end of the tree", 5)
+        with pytest.raises(OSError, match="gone"):
+            await call.wait()
+        assert ward.gone == ["ended"]
+
+
+@pytest.mark.rule("E7")
+async def test_an_endless_flood_is_bounded_and_ends_at_once(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as ward:
+        received: list[int] = []
+        ward.on_output = lambda data: received.append(len(data))
+        call = await ward.start("yes")
+        before = _rss(ward.warden.pid)
+        await until(lambda: sum(received) > 20_000_000, "20 MB")
+        # The worker's loop stands still, so nothing is taken: the pipe fills, the warden does not.
+        stays_true(lambda: _rss(ward.warden.pid) < before + 8_000_000, "a small warden", 1)
+        began = time.monotonic()
+        end = await call.stop()
+        assert time.monotonic() - began < 1
+        assert (end.killed_by, end.surviving) == ("stop", [])
+
+
+@pytest.mark.rule("E9", "J6")
+async def test_everything_of_a_worker_can_be_killed_from_anywhere(tmp_path: Path) -> None:
+    token, other = new_token(), new_token()
+    async with guarded(tmp_path) as ward, guarded(tmp_path) as neighbour:
+        call = await ward.sh(ESCAPE.format(token=token))
+        theirs = await neighbour.sh(f"sleep {other}")
+        wait_until(lambda: len(alive(token)) == ESCAPED and alive(other), "both trees")
+        os.kill(ward.warden.pid, signal.SIGSTOP)
+        killed = await asyncio.to_thread(kill_marked, ward.worker)
+        os.kill(ward.warden.pid, signal.SIGCONT)
+        assert alive(token) == []
+        assert killed.surviving == ()
+        assert len([process for process in killed.ended if process.command.endswith(token)]) == ESCAPED
+        assert not [process for process in killed.ended if "init.py" in process.command]
+        assert len(alive(other)) == 1
+        end = await call.wait()
+        assert end.signal == signal.SIGKILL
+        assert (await asyncio.to_thread(kill_marked, ward.worker)).ended == ()
+        await theirs.stop()
+
+
+@pytest.fixture
+def frozen_group() -> Iterator[Path]:
+    """A group whose processes can be kept from dying: what survives SIGKILL in earnest is a stuck disk, not this."""
+    if not (FREEZER / "tasks").exists() or os.geteuid() != 0:
+        pytest.skip("no freezer here")
+    group = FREEZER / f"steerweb-{new_token()}"
+    group.mkdir()
+    yield group
+    (group / "freezer.state").write_text("THAWED")
+    with contextlib.suppress(OSError):
+        group.rmdir()
+
+
+@pytest.mark.rule("E7")
+async def test_a_survivor_is_named_and_its_later_end_too(tmp_path: Path, frozen_group: Path) -> None:
+    token = new_token()
+    async with guarded(tmp_path, grace_s=0.2) as ward:
+        call = await ward.sh(f"sleep {token} & wait")
+        wait_until(lambda: alive(token), "the sleep")
+        [pid] = alive(token)
+        (frozen_group / "tasks").write_text(str(pid))
+        (frozen_group / "freezer.state").write_text("FROZEN")
+        wait_until(lambda: (frozen_group / "freezer.state").read_text().strip() == "FROZEN", "the frost")
+        end = await call.stop()
+        assert [(process.pid, process.command) for process in end.surviving] == [(pid, f"sleep {token}")]
+        assert pid not in [process.pid for process in end.ended]
+        assert ward.survivors_ended == []
+        (frozen_group / "freezer.state").write_text("THAWED")
+        await until(lambda: ward.survivors_ended, "the news of the survivor's end")
+        assert ward.survivors_ended[0][1:] == ("call_1", end.surviving)
+        assert alive(token) == []
+
+
+def _rss(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
