@@ -31,7 +31,9 @@ if not SECRET_KEY:
     SECRET_KEY = "ephemeral-" + os.urandom(32).hex()
 
 DEBUG = False
-ALLOWED_HOSTS = os.environ.get("STEERWEB_ALLOWED_HOSTS", "").split(",") if os.environ.get("STEERWEB_ALLOWED_HOSTS") else ["*"]
+ALLOWED_HOSTS = (
+    os.environ.get("STEERWEB_ALLOWED_HOSTS", "").split(",") if os.environ.get("STEERWEB_ALLOWED_HOSTS") else ["*"]
+)
 ROOT_URLCONF = "steerweb.urls"
 ASGI_APPLICATION = "steerweb.asgi.application"
 AUTH_USER_MODEL = "sessions_app.Person"
@@ -116,5 +118,10 @@ LOGGING = {
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("STEERWEB_LOG", "INFO")},
-    "loggers": {"django.server": {"level": "WARNING"}, "daphne": {"level": "WARNING"}, "httpx": {"level": "WARNING"}},
+    "loggers": {
+        "django.server": {"level": "WARNING"},
+        "daphne": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+    },
 }

@@ -60,7 +60,7 @@ def _point_at(url: str) -> None:
 def database(django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
     """The libpq URL of a fresh, migrated database."""
     before = os.environ["DATABASE_URL"]
-    services.valkey()  # whatever is committed rings the bell and offers loops
+    services.clean_redis()  # whatever is committed rings the bell and offers loops
     with services.clone() as url, django_db_blocker.unblock():
         _point_at(url)
         yield url

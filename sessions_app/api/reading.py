@@ -1,8 +1,8 @@
 """May the caller read this session, and as whom?"""
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from sessions_app.log import db
+from sessions_app.log import db, read
 from sessions_app.log.frames import Audience
 from sessions_app.people.principals import Principal
 from sessions_app.people.roles import CAN, Role, require
@@ -26,6 +26,17 @@ def role_in(principal: Principal, session: str) -> Role:
 def audience_of(principal: Principal, session: str) -> Audience:
     """Which frames of this session the caller gets: observers get fewer (L4)."""
     return "observer" if role_in(principal, session) == "observer" else "member"
+
+
+def snapshot_for(principal: Principal, session: str) -> dict[str, Any]:
+    """The snapshot of a session as the caller may see it: an observer gets no device's name, as in events (L4)."""
+    audience = audience_of(principal, session)
+    snapshot = read.snapshot(session)
+    if audience == "observer":
+        for request in snapshot["state"]["requests"].values():
+            if request["actor"]["device"] is not None:
+                request["actor"]["device"] = {"kind": request["actor"]["device"]["kind"]}
+    return snapshot
 
 
 def stoppable(principal: Principal, scope: Literal["mine", "all"]) -> list[str]:

@@ -8,9 +8,9 @@ from sessions_app.api import replies, requests
 from sessions_app.api.answers import answer
 from sessions_app.api.fields import Id
 from sessions_app.api.queries import SessionsQuery, only
-from sessions_app.api.reading import role_in
+from sessions_app.api.reading import snapshot_for
 from sessions_app.api.signed_in import command_id, who
-from sessions_app.log import listing, read
+from sessions_app.log import listing
 
 router = Router(tags=["sessions"])
 
@@ -48,8 +48,7 @@ def one_session(request: HttpRequest, session: Id) -> HttpResponse:
 @router.get("/sessions/{session}/state", response={200: replies.Snapshot})
 def state(request: HttpRequest, session: Id) -> HttpResponse:
     """The snapshot to start from: the state after event `seq`. Subscribe after it (L1)."""
-    role_in(who(request), session)
-    return answer(read.snapshot(session))
+    return answer(snapshot_for(who(request), session))
 
 
 @router.patch("/sessions/{session}", response={200: replies.Reply})

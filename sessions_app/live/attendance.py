@@ -96,9 +96,7 @@ class Attendance:
         people = self.people(watch)
         if people != watch.people:
             watch.people = people
-            encoded = frames.presence(people)
-            for client in watch.clients:
-                client.ephemeral(encoded)
+            watch.ephemeral(frames.presence(people))
 
     async def close(self, sessions: Sequence[str]) -> None:
         """Whoever watched here does so no more; what Redis does not hear in time expires there."""

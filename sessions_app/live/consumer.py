@@ -111,6 +111,7 @@ def _greeting(hub: Hub, watch: Watch, client: Client, about: _About) -> frames.F
         "phases": about.phases,
         "steps": [{name: value for name, value in fresh.message().items() if name != "t"} for fresh in shown],
         "presence": hub.attendance.people(watch),
+        "delayed": hub.delayed,
     }
     head = max(about.view["head"], watch.head)
     return frames.hello(session=about.view, you=client.you(), head=head, now=about.now, live=live)

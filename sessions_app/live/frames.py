@@ -84,6 +84,11 @@ def presence(people: Sequence[Mapping[str, Any]]) -> Frame:
     return frame({"t": "presence", "people": people})
 
 
+def delayed(is_delayed: bool) -> Frame:
+    """Redis is away: everything still comes, by the slow poll (scenario D33)."""
+    return frame({"t": "delayed", "delayed": is_delayed})
+
+
 def you(about: Mapping[str, Any]) -> Frame:
     """The client's own role has changed."""
     return frame({"t": "you", "you": about})

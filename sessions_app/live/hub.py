@@ -35,6 +35,10 @@ BEAT_S: Final = 15.0
 STANDING_S: Final = 5.0
 LINGER_S: Final = 5.0
 """How long a session is watched on after its last client, who may only be reconnecting."""
+DELAYED_S: Final = 1.0
+"""How long Redis may be away before people are told; most reconnections are over by then."""
+PRESENCE_S: Final = 0.3
+"""How long a `hello` waits to hear who watches in other processes; it comes later where Redis is slow."""
 AGAIN_S: Final = 1.0
 
 log = logging.getLogger(__name__)
@@ -50,6 +54,8 @@ class Hub:
         self.feed = Feed(self)
         self.clock = DatabaseClock()
         self.users = 0
+        self.delayed = False
+        self._turned_at = time.monotonic()
         self._poll = Poll(self.watches, self.hearing, self.feed, self.clock)
         self._channels: dict[str, str] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
@@ -105,7 +111,9 @@ class Hub:
             await self.hearing.want(SESSION_CHANNEL.format(watch.session))
             head, state, pieces = await in_thread(Pool.HUB, _where_it_stands, watch.session)
             watch.begin(head, state, pieces)
-            await self.attendance.refresh([watch])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PRESENCE_S):
+                    await self.attendance.refresh([watch])
         except BaseException:
             self._forget(watch)
             raise
@@ -159,6 +167,7 @@ class Hub:
     def _turned(self, up: bool) -> None:
         """Deaf, or hearing again: either way something may have been missed, so look at once."""
         self._poll.soon()
+        self._turned_at = time.monotonic()
         if up:
             for watch in self.watches.values():
                 self.attendance.changed(watch)
@@ -191,6 +200,11 @@ class Hub:
             self.spawn(work)
 
     def _each_second(self, now: float) -> None:
+        delayed = not self.hearing.up and now - self._turned_at > DELAYED_S
+        if delayed != self.delayed:
+            self.delayed = delayed
+            for watch in self.watches.values():
+                watch.ephemeral(frames.delayed(delayed))
         for watch in list(self.watches.values()):
             for client in watch.clients:
                 client.check_pace(now)

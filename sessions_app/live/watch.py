@@ -20,6 +20,7 @@ from sessions_app.live import frames
 from sessions_app.live.client import Client
 from sessions_app.live.counters import counters
 from sessions_app.live.entries import FIRST_PAGE, Entry, entries_after, entry, next_limit, page_after, parts
+from sessions_app.live.frames import Frame
 from sessions_app.live.presence import People, Seat
 from sessions_app.live.streams import Fresh, Streams
 from sessions_app.live.threads import Pool, in_thread
@@ -77,9 +78,12 @@ class Watch:
             self._pass_on(self.streams.delta(message["frame"]))
             self.look_again()
         elif message["k"] == "frame":
-            encoded = frames.frame(message["frame"])
-            for client in self.clients:
-                client.ephemeral(encoded, message["frame"].get("loop"))
+            self.ephemeral(frames.frame(message["frame"]), message["frame"].get("loop"))
+
+    def ephemeral(self, encoded: Frame, loop: str | None = None) -> None:
+        """Pass a live frame on to everybody who wants such."""
+        for client in self.clients:
+            client.ephemeral(encoded, loop)
 
     def _hints(self, events: Sequence[Mapping[str, Any]]) -> None:
         fresh = [event for event in events if event["seq"] > self.head]

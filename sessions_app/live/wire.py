@@ -110,7 +110,7 @@ class PlainWire:
         self._given = 0
         self._wake = asyncio.Event()
         self._closed = False
-        self._pump_task = asyncio.create_task(self._pump())
+        self.pump_task = asyncio.create_task(self._pump())
 
     def send(self, frames: Sequence[Frame]) -> None:
         if self._closed:
@@ -133,11 +133,11 @@ class PlainWire:
         self._closed = True
         self._queue.append(code)
         self._wake.set()
-        asyncio.get_running_loop().call_later(CLOSE_S, self._pump_task.cancel)
+        asyncio.get_running_loop().call_later(CLOSE_S, self.pump_task.cancel)
 
     def release(self) -> None:
         self._closed = True
-        self._pump_task.cancel()
+        self.pump_task.cancel()
 
     async def _pump(self) -> None:
         with contextlib.suppress(OSError):  # how servers say that the client has gone

@@ -22,7 +22,7 @@ from sessions_app.engine.state import FOLD, State, from_json, to_json
 from sessions_app.engine.text import clean_json
 from sessions_app.log import payload
 from sessions_app.log.db import Row
-from sessions_app.log.frames import Stored, instant
+from sessions_app.log.frames import Stored, instant, milliseconds
 from sessions_app.log.projections import project, session_columns
 
 GENESIS = hashlib.sha256(b"steerweb log 1").digest()
@@ -56,10 +56,6 @@ class Appended:
     session: str
     events: tuple[Event, ...]
     rows: tuple[Stored, ...]
-
-
-def milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
 
 
 def lock(cur: Cursor[Row], session: str) -> Locked:

@@ -1,8 +1,8 @@
 """An event as it leaves the server: one JSON text per audience, made once, from stored bytes (L4)."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Literal
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -10,6 +10,7 @@ from sessions_app.engine.events import SHAPES
 from sessions_app.log.payload import splice
 
 Audience = Literal["member", "observer"]
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class Stored:
     cause: str | None
     facts: bytes
     texts: bytes | None
+
+
+def milliseconds(at: datetime) -> int:
+    """Whole milliseconds since 1970, cut as JavaScript cuts them: both folds have the same numbers (A2)."""
+    return (at - _EPOCH) // timedelta(milliseconds=1)
 
 
 def instant(at: datetime) -> str:

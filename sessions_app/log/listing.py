@@ -5,11 +5,10 @@ from datetime import datetime
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
-from psycopg import Cursor, sql
+from psycopg import sql
 
-from sessions_app.engine.errors import Refused
+from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.log import db
-from sessions_app.log.db import Row
 from sessions_app.log.frames import instant
 from sessions_app.log.read import payload
 from sessions_app.people.members import members_of
@@ -26,6 +25,7 @@ _ITEM: Final = (
     "i.ended_by, i.acknowledged_ms, i.settled_ms, i.steps_kept, i.cut_off, i.ended, i.surviving, i.unknown, i.kept, "
     "i.held, i.cancelled, s.title, m.role"
 )
+_ONE: Final = sql.SQL("SELECT {} FROM session s WHERE s.id = %s").format(sql.SQL(_SESSION))
 # An administrator may read every session; everybody else those they are a member of.
 _MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %s"
 
@@ -45,16 +45,11 @@ def session_view(principal: Principal, session: str) -> dict[str, Any]:
     """One session with its members, its `head`, and what the caller may do in it; `session_not_found`."""
     with db.cursor("read") as cur:
         role = require(cur, principal, session, "read")
-        row = _one(cur, "SELECT " + _SESSION + " FROM session s WHERE s.id = %s", session)
+        row = cur.execute(_ONE, (session,)).fetchone()
+        if row is None:
+            raise Refused("session_not_found", NO_SESSION)
         members = [member.json() for member in members_of(cur, session)] if role != "observer" else []
     return {**_session(row), "members": members, "role": role, "can": sorted(CAN[role])}
-
-
-def _one(cur: Cursor[Row], query: LiteralString, id: str) -> Row:
-    row = cur.execute(query, (id,)).fetchone()
-    if row is None:
-        raise Refused("session_not_found", "There is no such session.")
-    return row
 
 
 def list_sessions(
@@ -139,7 +134,7 @@ def interruptions(
 
 
 def interruption(principal: Principal, id: str) -> dict[str, Any]:
-    """One interruption by its turn's id, with its terminal's data; `not_found` also for one that is not the caller's."""
+    """One interruption by its turn's id, with its terminal's data; `not_found` also for one of other people's."""
     with db.cursor("read") as cur:
         query = sql.SQL("SELECT {columns} FROM interruption i {mine} WHERE i.id = %s").format(
             columns=sql.SQL(_ITEM), mine=sql.SQL(_MINE)

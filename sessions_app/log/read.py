@@ -11,7 +11,7 @@ from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.engine.events import Data, Event
 from sessions_app.log import db
 from sessions_app.log.db import Row
-from sessions_app.log.frames import Audience, Stored, event_frame, instant
+from sessions_app.log.frames import Audience, Stored, event_frame, instant, milliseconds
 from sessions_app.log.payload import facts_only, whole
 
 COLUMNS: Final = "seq, type, at, loop, turn, step, actor, cause, facts, texts"
@@ -38,7 +38,7 @@ def as_event(row: Stored, *, texts: bool = True) -> Event:
     device = actor["device"]
     who = Actor(actor["kind"], actor["id"], actor["name"], None if device is None else Device(**device))
     data = whole(row.facts, row.texts) if texts else facts_only(row.facts)
-    return Event(row.seq, int(row.at.timestamp() * 1000), row.type, data, row.loop, row.turn, row.step, who, row.cause)
+    return Event(row.seq, milliseconds(row.at), row.type, data, row.loop, row.turn, row.step, who, row.cause)
 
 
 def rows(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from sessions_app.pages.words import (
+    ENDED_BY,
     actor_name,
     between_ms,
     call_line,
@@ -173,6 +174,7 @@ def stop_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("still running", counted(surviving, "process", "processes") if surviving else ""),
         ("processes", "not known to have ended" if processes.get("unknown") else ""),
         ("paused", counted(paused, "message") if paused else ""),
+        ("", ENDED_BY[data["ended_by"]] if data["ended_by"] != "worker" else ""),
     ]
     return [(words, value) for words, value in facts if value]
 

@@ -1,4 +1,4 @@
-"""A worker's one heartbeat (J2): it renews the lease in the database, and then the warden's, only while turns can move."""
+"""A worker's one heartbeat (J2): it renews the lease in the database, then the warden's, while turns can move."""
 
 import asyncio
 import logging

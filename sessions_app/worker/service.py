@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
+import psycopg
+
 from sessions_app.control import reports
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
@@ -150,14 +152,14 @@ class Worker:
                 self._spawn(run.acknowledge())
 
     async def _poll_marks(self) -> None:
-        """The slow poll behind the stop's bell (L5): also for a turn whose mark came before its claim was known here."""
+        """The slow poll behind the stop's bell (L5), also for a mark that came before the claim was known here."""
         while True:
             await asyncio.sleep(POLL_S)
             if self._runs:
                 try:
                     self._on_marked(await self.in_thread(phases.marked_among, list(self._runs)))
-                except Refused as refused:
-                    _log.warning("marks were not read: %s", refused)
+                except (Refused, psycopg.Error) as error:
+                    _log.warning("marks were not read: %s", error)
 
     def remember_survivors(self, turn: str, session: str, loop: str) -> None:
         self._survivors[turn] = (session, loop)

@@ -96,6 +96,8 @@ class Sweep:
                 self.look()
             except (psycopg.Error, Refused) as error:
                 _log.warning("the sweep could not look: %s", error)
+            except Exception:  # noqa: BLE001 (one turn's fault must not end the watch over all others)
+                _log.exception("the sweep failed over something and goes on")
 
     def look(self) -> None:
         """One look: fence, expire, take, tidy."""
@@ -122,7 +124,7 @@ class Sweep:
         self._end(candidate, self._evidence(candidate, dead=False), fence=True)
 
     def _expire(self, candidate: Candidate) -> None:
-        """A turn whose worker's lease is over is ended, when its processes are proven dead or the wait for proof is over."""
+        """End a turn whose worker's lease is over, once its processes are proven dead or the wait for proof is over."""
         evidence = self._evidence(candidate, dead=True)
         if evidence.proven or candidate.expired_s > PROOF_S:
             self._end(candidate, evidence, fence=False)

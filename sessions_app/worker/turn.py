@@ -9,9 +9,11 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
+
+import psycopg
 
 from sessions_app.control import reports
 from sessions_app.engine import commands
@@ -30,6 +32,7 @@ from sessions_app.worker.streaming import Stream
 from sessions_app.worker.tools.base import ToolContext, ToolOutcome
 from sessions_app.worker.tools.registry import run_tool, specs
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _RETRY_S: Final = 0.5
 _log = logging.getLogger(__name__)
@@ -74,12 +77,12 @@ class TurnRun:
             _log.info("turn %s was ended by somebody else", self.turn)
         except ModelError as error:
             await self._fail(error.code, error.detail)
-        except Exception as error:  # the turn must have its terminal, whatever broke in it
+        except Exception as error:  # noqa: BLE001 (the turn must have its terminal, whatever broke in it)
             _log.exception("turn %s failed", self.turn)
             await self._fail("internal", f"{type(error).__name__}: {error}")
 
     async def _steps(self) -> None:
-        self._workspace = await asyncio.to_thread(self.worker.workspace, self.session)
+        self._workspace = await self._database(self.worker.workspace, self.session)
         while True:
             begun = await self._report(commands.BeginStep(self.turn, self.epoch))
             self._step = begun["step"]
@@ -112,7 +115,7 @@ class TurnRun:
                 await self._back_off(error, attempt, pause)
 
     async def _request(self) -> Request:
-        events = await asyncio.to_thread(read.engine_events, self.session, self._cursor, self.loop)
+        events = await self._database(read.engine_events, self.session, self._cursor, self.loop)
         self._transcript.feed(events)
         self._cursor = events[-1].seq if events else self._cursor
         tools = tuple(ToolSpec(spec.name, spec.description, spec.schema) for spec in specs())
@@ -126,7 +129,7 @@ class TurnRun:
     async def _attempt(self, request: Request, attempt: int) -> Reply:
         """One try at the model call. What it streamed is kept for review should it be cut off (C3)."""
         if attempt > 1:
-            await asyncio.to_thread(phases.set_model, self.turn, self.epoch, attempt)
+            await self._database(phases.set_model, self.turn, self.epoch, attempt)
         text, reasoning = self._stream(attempt, "text"), self._stream(attempt, "reasoning")
         try:
             return await self._until_stop(self._consume(request, text, reasoning))
@@ -148,7 +151,7 @@ class TurnRun:
 
     async def _back_off(self, error: ModelError, attempt: int, pause: float) -> None:
         """Wait before the next attempt, in sight of everybody and within reach of a stop (E6)."""
-        next_at = await asyncio.to_thread(phases.set_retry, self.turn, self.epoch, attempt, pause)
+        next_at = await self._database(phases.set_retry, self.turn, self.epoch, attempt, pause)
         frame = {
             "t": "retrying", "loop": self.loop, "turn": self.turn, "step": self._step, "attempt": attempt,
             "next_at": None if next_at is None else instant(next_at), "status": error.status, "detail": error.detail,
@@ -157,7 +160,7 @@ class TurnRun:
         await self._until_stop(asyncio.sleep(pause))
 
     async def _until_stop(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result, unless a stop comes first: then it is cancelled, has really ended, and `Stopped` is raised."""
+        """The work's result; or `Stopped` when a stop comes first, once the cancelled work has really ended."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self.stop.wait())
         try:
@@ -227,17 +230,23 @@ class TurnRun:
         return answer
 
     async def _deliver(self, command: reports.Report) -> dict[str, Any]:
+        return await self._database(reports.report, self.session, command, self.worker.id)
+
+    async def _database(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask the database as often as it takes. The lease ends this wait: a worker that cannot renew it exits."""
         while True:
             try:
-                return await self.worker.in_thread(reports.report, self.session, command, self.worker.id)
+                return await self.worker.in_thread(call, *args, **kwargs)
             except Refused as refused:
                 if refused.code != "unavailable":
                     raise
-                await asyncio.sleep(_RETRY_S)  # the lease ends this wait: a worker that cannot renew it exits
+            except psycopg.OperationalError as error:
+                _log.warning("turn %s waits for the database: %s", self.turn, error)
+            await asyncio.sleep(_RETRY_S)
 
     async def acknowledge(self) -> None:
         """Tell everybody that the worker got the stop, and how long that took."""
-        heard = await asyncio.to_thread(phases.acknowledge, self.turn)
+        heard = await self._database(phases.acknowledge, self.turn)
         if heard is not None:
             request, self._acknowledged = heard
             frame = {

@@ -11,7 +11,6 @@ import { ago, counting, money } from "./words.js";
 
 const WORDS = /** @type {Record<string, string>} */ ({ idle: "Nothing running", waiting: "Waiting for a worker", running: "Running", stopping: "Stopping", closing: "Closing", closed: "Closed" });
 const FACES = 4;
-const TITLE_CHARS = 60;
 const DEMONSTRATION = "Show me what you can do: run a few commands, change a file, and tell me what you are doing as you go.";
 
 const list = byId("sessions");
@@ -78,13 +77,6 @@ function onFrame(frame) {
   else if (fits(frame)) void introduce(frame);
 }
 
-/** @param {string} text the first message @returns {string} its first line, cut at a word */
-function titleOf(text) {
-  const line = text.trim().split("\n", 1)[0];
-  const letters = [...line];
-  return letters.length <= TITLE_CHARS ? line : `${letters.slice(0, TITLE_CHARS).join("").replace(/\s+\S*$/, "")}…`;
-}
-
 /**
  * Make a session, send its first message, go there. Each command has its id from the start, so that pressing again after
  * a lost answer makes nothing twice.
@@ -125,7 +117,7 @@ function listenCreate() {
     event.preventDefault();
     const fields = /** @type {Record<string, string>} */ (Object.fromEntries(new FormData(form)));
     const { text, ...rest } = fields;
-    const body = Object.fromEntries(Object.entries({ ...rest, title: titleOf(text) }).filter(([, value]) => value.trim()));
+    const body = Object.fromEntries(Object.entries(rest).filter(([, value]) => value.trim()));
     start.disabled = true;
     fill(says);
     try {

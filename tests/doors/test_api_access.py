@@ -113,6 +113,11 @@ def test_an_observer_reads_without_what_is_hidden_and_may_nothing_else() -> None
     assert changed["data"] == {}
     assert "instructions" not in started["data"]
     assert changed["actor"]["device"] == {"kind": "desk"}
+    world.start()
+    world.stop()
+    (request,) = ben.get(session + "/state").json["state"]["requests"].values()
+    assert request["actor"]["device"] == {"kind": "desk"}
+    assert ben.get(session).json["members"] == []
     assert ben.get(session + "/members").code == "not_allowed"
     for answer in [
         ben.post(session + "/inputs", {"text": "hi"}),

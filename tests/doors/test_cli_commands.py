@@ -8,12 +8,15 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+from django.core.management import ManagementUtility
 
 from sessions_app import control
 from sessions_app.ids import new_id
+from steerweb import runtime
 from tests.conftest import MakeStack
 from tests.doors.callers import token_of, worker_that_lives
 from tests.support.services import REPOSITORY
@@ -38,22 +41,12 @@ class Done:
 Run = Callable[..., Done]
 
 
-def run(*arguments: str, stdin: str = "", **environment: str) -> Done:
+def run(*arguments: str, **environment: str) -> Done:
     """One command as a process of its own, without any database it could reach."""
-    env = {
-        name: value for name, value in os.environ.items() if not name.startswith(("STEERWEB_", "DATABASE_", "REDIS_"))
-    }
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("STEERWEB_", "REDIS_"))}
     env |= {"DATABASE_URL": "postgresql://nobody@/none?host=/nonexistent", **environment}
-    done = subprocess.run(
-        [sys.executable, "-m", "steerweb", *arguments],
-        cwd=REPOSITORY,
-        env=env,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [sys.executable, "-m", "steerweb", *arguments]
+    done = subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=60, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -64,14 +57,29 @@ def web(make_stack: MakeStack) -> Stack:
 
 
 @pytest.fixture
-def ana(web: Stack) -> Run:
+def steerweb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs commands in this process: starting one of its own takes a second."""
+
+    def in_process(*arguments: str, stdin: str = "") -> Done:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(stdin.encode())))
+        capsys.readouterr()
+        exit_code = 0
+        try:
+            ManagementUtility(["steerweb", *arguments]).execute()
+        except SystemExit as ended:
+            exit_code = int(ended.code or 0)
+        printed = capsys.readouterr()
+        return Done(exit_code, printed.out, printed.err)
+
+    return in_process
+
+
+@pytest.fixture
+def ana(web: Stack, steerweb: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs commands as Ana."""
-    token = token_of("ana")
-
-    def as_ana(*arguments: str, stdin: str = "") -> Done:
-        return run(*arguments, stdin=stdin, STEERWEB_URL=web.url, STEERWEB_TOKEN=token)
-
-    return as_ana
+    monkeypatch.setenv("STEERWEB_URL", web.url)
+    monkeypatch.setenv("STEERWEB_TOKEN", token_of("ana"))
+    return steerweb
 
 
 def test_a_session_is_made_used_and_listed(ana: Run) -> None:
@@ -99,19 +107,22 @@ def test_a_session_is_made_used_and_listed(ana: Run) -> None:
 
 
 @pytest.mark.rule("E3", "E4")
-def test_a_stop_says_what_came_of_it_and_exits_by_it(ana: Run) -> None:
+def test_a_stop_says_what_came_of_it_and_exits_by_it(ana: Run, web: Stack) -> None:
     world = World.create("ana")
     idle = ana("stop", world.session)
     assert (idle.exit_code, idle.out) == (0, "Nothing was running.\n")
     world.start()
-    late = ana("stop", world.session, "--wait", "0.1", "--reason", "wrong branch")
+    as_ana = {"STEERWEB_URL": web.url, "STEERWEB_TOKEN": token_of("ana")}
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        stop = pool.submit(run, "stop", world.session, "--reason", "wrong branch", **as_ana)
+        wait_until(lambda: world.events("InterruptRequested"), "the mark")
+        world.end()
+        done = stop.result()
+    assert (done.exit_code, done.out, done.err) == (0, "Stopped.\n", "")
+    world.start("and on")
+    late = ana("stop", world.session, "--wait", "0.1")
     assert (late.exit_code, late.out) == (4, "")
     assert late.err == "steerweb: The stop goes on; it had not ended in time.\n"
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        joining = pool.submit(ana, "stop", world.session, "--json")
-        wait_until(joining.running, "the joining stop")
-        world.end()
-        assert joining.result().json["stopped"] is False  # type: ignore[index]
     history = ana("history", world.session)
     assert "wrong branch" in history.out
     assert "ana" in history.out
@@ -188,32 +199,43 @@ def test_watch_says_why_it_may_not(ana: Run) -> None:
 
 
 @pytest.mark.rule("A5")
-def test_a_dead_token_is_told(web: Stack) -> None:
-    answer = run("ls", STEERWEB_URL=web.url, STEERWEB_TOKEN="sw_" + "x" * 43)
+def test_a_dead_token_is_told(web: Stack, steerweb: Run) -> None:
+    answer = steerweb("ls", "--url", web.url, "--token", "sw_" + "x" * 43)
     assert (answer.exit_code, answer.err) == (1, "steerweb: The token is not valid (any more).\n")
 
 
-def test_what_is_missing_is_said_in_one_sentence(tmp_path: Path) -> None:
-    nowhere = {"STEERWEB_DATA": str(tmp_path)}
-    no_server = run("ls", **nowhere)
+def test_what_is_missing_is_said_in_one_sentence(
+    steerweb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEERWEB_DATA", str(tmp_path))
+    no_server = steerweb("ls")
     assert no_server.exit_code == 2
     assert no_server.err.startswith(f"steerweb: No steerweb runs on {tmp_path}: start one with `steerweb up`")
-    no_token = run("ls", "--url", "http://127.0.0.1:9", **nowhere)
+    no_token = steerweb("ls", "--url", "http://127.0.0.1:9")
     assert no_token.exit_code == 2
     assert no_token.err.startswith("steerweb: No token: make one with `steerweb token create")
-    silent = run("ls", "--url", "http://127.0.0.1:9", "--token", "sw_x", **nowhere)
+    silent = steerweb("ls", "--url", "http://127.0.0.1:9", "--token", "sw_x")
     assert silent.exit_code == 3
     assert silent.err.startswith("steerweb: http://127.0.0.1:9 cannot be reached:")
     assert silent.err.count("\n") == 1
-    no_address = run("ls", "--url", "example", "--token", "sw_x", **nowhere)
+    no_address = steerweb("ls", "--url", "example", "--token", "sw_x")
     assert no_address.err == "steerweb: 'example' is not an address like http://127.0.0.1:8000.\n"
 
 
-@pytest.mark.parametrize(
-    "arguments", [("send", "not-a-session", "hi"), ("stop",), ("send",), ("ls", "--limit", "many")]
-)
-def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:
-    answer = run(*arguments)
+def test_the_address_comes_from_the_record_of_a_running_up(
+    steerweb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEERWEB_DATA", str(tmp_path))
+    started = runtime.process_started(os.getpid())
+    assert started is not None
+    record = runtime.Record("http://lan:9", "http://127.0.0.1:9", "", "", "key", "instance", os.getpid(), started)
+    runtime.write_record(record, tmp_path)
+    answer = steerweb("ls", "--token", "sw_x")
+    assert answer.err.startswith("steerweb: http://127.0.0.1:9 cannot be reached:")
+
+
+@pytest.mark.parametrize("arguments", [("send", "not-a-session", "hi"), ("stop",), ("ls", "--limit", "many")])
+def test_wrong_usage_exits_with_2(steerweb: Run, arguments: tuple[str, ...]) -> None:
+    answer = steerweb(*arguments)
     assert answer.exit_code == 2
-    assert "usage:" in answer.err
-    assert "Traceback" not in answer.err
+    assert "usage: steerweb " in answer.err

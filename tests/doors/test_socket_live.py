@@ -1,7 +1,7 @@
 """A session's socket over a real web process: replay, commands, text on two processes, presence, the list (D16-D19)."""
 
 import asyncio
-import time
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -220,7 +220,7 @@ async def test_a_writer_that_commits_late_is_never_skipped(web: Stack, world: Wo
     def slow_steer() -> None:
         def hold(*_: object) -> None:
             loop.call_soon_threadsafe(inside.set)
-            time.sleep(0.5)  # the writer has its number and has not committed
+            threading.Event().wait(0.5)  # the writer has its number and has not committed
 
         steer = commands.SendSteer(new_id(), "slow")
         order = Order(world.session, steer, world.owner.key, new_id(), "slow", lambda cur: world.owner.actor)

@@ -139,7 +139,8 @@ def inputs_and_steers_leave_once(log: list[Event], state: State) -> None:
             left[data["input"]] += 1
         elif event.type in ("SteerDelivered", "SteerWithdrawn"):
             left[data["steer"]] += 1
-    waiting = [entry.id for loop in state.loops.values() for entry in (*loop.inbox, *loop.steers)]
+    waiting = [entry.id for loop in state.loops.values() for entry in loop.inbox]
+    waiting += [steer.id for loop in state.loops.values() for steer in loop.steers]
     assert all(count == 1 for count in (*came.values(), *left.values()))
     assert sorted(came) == sorted([*left, *waiting]), "something was lost, or left twice"
 

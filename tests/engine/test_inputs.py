@@ -101,9 +101,8 @@ def test_a_waiting_input_is_edited_in_its_place_and_moved_with_its_text() -> Non
     memory.do(c.EditInput(two, text="two, better"), BEN)
     memory.do(c.EditInput(three, position=0), BEN)
     assert memory.inbox == [three, one, two]
-    assert [(event.data["input"], event.data["text"], event.data["position"]) for event in memory.events("InputChanged")] == [
-        (two, "two, better", 1), (three, "three", 0),
-    ]  # fmt: skip
+    changes = [(data["input"], data["text"], data["position"]) for data in memory.data("InputChanged")]
+    assert changes == [(two, "two, better", 1), (three, "three", 0)]
     assert [entry.author.name for entry in memory.loop.inbox] == ["Ana", "Ana", "Ana"]
     memory.do(c.EditInput(one, position=99), ANA)
     assert memory.inbox == [three, two, one]
@@ -172,7 +171,9 @@ def test_an_input_that_was_taken_is_not_changed_any_more() -> None:
     memory = Memory()
     memory.start()
     taken = memory.turn.input
-    commands = [c.EditInput(taken, text="x"), c.EditInput(taken, promote="normal", steer="s"), c.RetractInput(taken)]
+    commands: list[c.Command] = [
+        c.EditInput(taken, text="x"), c.EditInput(taken, promote="normal", steer="s"), c.RetractInput(taken),
+    ]  # fmt: skip
     assert [memory.refused(command).code for command in commands] == ["input_not_found"] * 3
 
 

@@ -50,13 +50,3 @@ def test_an_unpacked_wheel_finds_its_templates_and_static_files_far_from_the_rep
     found = done.stdout.splitlines()
     assert len(found) == 1 + len(templates) + len(static)
     assert [line for line in found if not line.startswith(str(site))] == []
-
-
-def test_an_unknown_command_is_named_and_the_known_ones_are_listed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "steerweb", "stpo"], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("steerweb: there is no command 'stpo'.\n")
-    assert "  up  " in done.stderr
-    assert done.stdout == ""

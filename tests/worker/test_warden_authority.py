@@ -66,7 +66,7 @@ async def test_a_missed_bell_is_made_up_for_by_the_poll(tmp_path: Path, database
         began = time.monotonic()
         mark(database, ward.worker, turn, ring=False)
         assert (await call.wait()).killed_by == "stop"
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
 
 
 @pytest.mark.rule("E6")
@@ -120,18 +120,17 @@ async def test_postgresql_may_go_and_come_back(tmp_path: Path, database: str) ->
 @pytest.mark.rule("J6", "A7")
 async def test_a_lease_that_is_not_renewed_lapses(tmp_path: Path, database: str) -> None:
     token, turn = new_token(), str(uuid4())
-    async with guarded(tmp_path, database, lease_s=2, grace_s=0.3) as ward:
+    async with guarded(tmp_path, database, lease_s=4, grace_s=0.3) as ward:
         began = time.monotonic()
         call = await ward.sh(f"sleep {token}", turn=turn)
-        for _ in range(10):
+        while time.monotonic() - began < 5:
             await asyncio.sleep(0.2)
             ward.warden.renew()
         renewed = time.monotonic()
-        assert renewed - began > 2
         end = await call.wait()
         assert (end.killed_by, alive(token)) == ("lapse", [])
         # Dead before the lease is over, and not long before.
-        assert 0.9 < time.monotonic() - renewed < 2
+        assert 3 < time.monotonic() - renewed < 4
         await until(lambda: ward.gone, "the news of the lapse")
         with pytest.raises(WardenError):
             await ward.run("true")
@@ -153,7 +152,7 @@ async def test_a_renewal_counts_from_when_it_was_asked_for(tmp_path: Path) -> No
             ward.warden.renew(began)
             await asyncio.sleep(0.05)
         assert ward.gone == ["lapsed"]
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4
 
 
 @pytest.mark.rule("J6")
@@ -237,11 +236,11 @@ def test_tools_die_with_their_worker(tmp_path: Path, database: str, mode: str, m
 
 @pytest.mark.rule("J6", "J2")
 def test_tools_die_while_their_worker_is_frozen(tmp_path: Path, database: str) -> None:
-    with working(tmp_path, database, 2) as worker:
+    with working(tmp_path, database, 4) as worker:
         worker.process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
-        wait_until(lambda: alive(worker.token) == [], "the end of the tools", 5)
-        assert time.monotonic() - began < 2.5
+        wait_until(lambda: alive(worker.token) == [], "the end of the tools")
+        assert time.monotonic() - began < 5
         wait_until(lambda: len(reports(database, worker.id)) == 2, "the reports")
         assert {row["reason"] for row in reports(database, worker.id)} == {"lease_lapsed"}
         worker.process.send_signal(signal.SIGCONT)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.worker.warden import procfs
+from sessions_app.worker.warden.isolation import user_name
 from sessions_app.worker.warden.shapes import WardenError
 from tests.support.waiting import wait_until
 from tests.worker.wardens import MODES, alive, guarded, new_token
@@ -24,7 +25,7 @@ def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 async def test_the_warden_says_how_calls_are_kept_together(tmp_path: Path, mode: str) -> None:
     async with guarded(tmp_path) as ward:
         assert ward.warden.mode == mode
-        assert ward.warden.isolation.startswith("every command ")
+        assert ward.warden.isolation.startswith(f"commands run as {user_name()}, each ")
         cmdline = Path(f"/proc/{ward.warden.pid}/cmdline").read_bytes().replace(b"\0", b" ")
         assert b"steerweb warden" in cmdline
 
@@ -109,7 +110,7 @@ async def test_what_a_command_leaves_behind_ends_with_it(tmp_path: Path) -> None
         assert (end.code, end.killed_by, end.surviving) == (0, None, [])
         assert alive(token) == []
         assert [process.command for process in end.ended] == [f"sleep {token}"] * 2
-        assert end.duration_ms < 1000
+        assert end.duration_ms < 10_000
         assert ward.text() == "started\n"
 
 
@@ -126,7 +127,7 @@ async def test_a_time_limit(tmp_path: Path) -> None:
         end = await ward.run(f"echo before; sleep {token}", timeout_s=0.4)
         assert (end.killed_by, end.surviving) == ("timeout", [])
         assert f"sleep {token}" in [process.command for process in end.ended]
-        assert 400 <= end.duration_ms < 1500
+        assert 400 <= end.duration_ms < 10_000
         assert alive(token) == []
         assert ward.text() == "before\n"
 

@@ -9,7 +9,6 @@ news arrived here: a command that had finished is never called killed (C4).
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +28,8 @@ START_S = 5.0
 """How long a start may take to be heard of: a tool that stops its reaper at once would silence it for ever."""
 KILL_S = 2.0
 SURVIVORS_LOOK_S = 1.0
+QUIET_LOOKS = 20
+"""How often nothing must be found of a call whose reaper was killed: a process that hops may slip through one look."""
 """How long SIGKILL may take before what is left counts as surviving."""
 
 
@@ -55,6 +56,8 @@ class Call:
         self._gone: asyncio.Future[None] = loop.create_future()
         self._kill: asyncio.Future[KilledBy] = loop.create_future()
         self._main: Stat | None = None
+        # The root was killed, by us or by somebody else: what it was to take along has to be looked for.
+        self._lost = False
         # When the command was asked to end; None while it was not, or had ended before it could be.
         self._termed_ns: int | None = None
         self._tree: Tree | None = None
@@ -96,8 +99,9 @@ class Call:
         if not self._command.done():
             killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
             self._command.set_result(CommandEnd(None, killed, time.monotonic_ns()))
-            if self._tree and not self._isolation.namespaced:
-                self._tree.strays = True
+        self._lost = status != 0
+        if self._tree:
+            self._tree.strays = self._lost and not self._isolation.namespaced
         if not self._gone.done():
             self._gone.set_result(None)
 
@@ -131,13 +135,11 @@ class Call:
         return self.result
 
     async def survivors_gone(self) -> None:
-        """Until those that outlived SIGKILL have ended all the same."""
-        look = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        while self._tree and self._tree.members():
-            look.clear()
-            loop.call_later(SURVIVORS_LOOK_S, look.set)
-            await look.wait()
+        """Until those that outlived SIGKILL have ended all the same; it is sent to them again and again."""
+        left = await self._kill_rest(0)
+        while left:
+            await _first(self._gone, timeout_s=SURVIVORS_LOOK_S)
+            left = await self._kill_rest(0)
 
     async def _command_or_kill(self) -> None:
         """Until the command has ended, or a kill or the time limit has come."""
@@ -151,31 +153,36 @@ class Call:
     async def _end_tree(self) -> list[Stat]:
         """TERM, grace, KILL until nothing is left or KILL_S have passed; the survivors."""
         assert self._tree is not None
-        if self._gone.done() and not self._tree.strays:
+        if self._proven:
             return []
         self._learn_first()
         now_ns = time.monotonic_ns()
         asked = self._tree.terminate()
         if self._main is None or self._main.identity in {stat.identity for stat in asked}:
             self._termed_ns = now_ns
-        if asked and await self._all_gone(self._grace_s):
-            return []
-        deadline = time.monotonic() + KILL_S
-        while self._tree.kill(namespaced=self._isolation.namespaced) or not self._gone.done():
-            if time.monotonic() > deadline:
-                procfs.send(self._tree.root, signal.SIGKILL)
-                break
-            await self._all_gone(0.01)
-            self._learn_first()
-        return self._tree.members()
+        if asked:
+            await _first(self._gone, timeout_s=self._grace_s)
+        return await self._kill_rest(KILL_S)
 
-    async def _all_gone(self, timeout_s: float) -> bool:
-        """Wait for the root's end, which is everybody's, except where somebody killed it to get away."""
-        if not self._gone.done():
-            await asyncio.wait({self._gone}, timeout=timeout_s)
-        elif self._tree and self._tree.strays:
-            await asyncio.sleep(min(timeout_s, 0.01))
-        return self._gone.done() and not (self._tree and self._tree.members())
+    @property
+    def _proven(self) -> bool:
+        """Whether nothing can be left: the first process ends by itself only when it has no child any more."""
+        return self._gone.done() and not self._lost
+
+    async def _kill_rest(self, for_s: float) -> list[Stat]:
+        """SIGKILL until there is nothing left, as far as can be told; the survivors when the time is over."""
+        assert self._tree is not None
+        deadline, quiet = time.monotonic() + for_s, 0
+        while not self._proven:
+            left = self._tree.kill(namespaced=self._isolation.namespaced)
+            quiet = 0 if left else quiet + 1
+            if self._gone.done() and quiet >= (1 if self._isolation.namespaced else QUIET_LOOKS):
+                break
+            if time.monotonic() > deadline:
+                return left or [self._tree.init]
+            await (asyncio.sleep(0.005) if self._gone.done() else _first(self._gone, timeout_s=0.01))
+            self._learn_first()
+        return []
 
     def _learn_first(self) -> None:
         """Find the call's first process (in a namespace the root's child, elsewhere the root) and its command's."""

@@ -12,6 +12,7 @@ from sessions_app.worker.warden.shapes import Process, Processes
 
 KILL_S: Final = 3.0
 _LOOK_S: Final = 0.01
+_HUNT_S: Final = 0.05
 
 
 def kill_marked(worker_id: str) -> Processes:
@@ -26,10 +27,7 @@ def kill_marked(worker_id: str) -> Processes:
     while True:
         left = _marked(mark)
         for stat in left:
-            if b"STEERWEB_INIT=1" not in procfs.environment(stat.pid):
-                named.setdefault(stat.identity, Process(stat.pid, clean(procfs.command(stat.pid))[0]))
-        for stat in left:
-            procfs.send(stat, signal.SIGKILL)
+            _end(stat, named)
         if not left or time.monotonic() > deadline:
             break
         time.sleep(_LOOK_S)
@@ -40,7 +38,20 @@ def kill_marked(worker_id: str) -> Processes:
     )
 
 
+def _end(stat: Stat, named: dict[tuple[int, int], Process]) -> None:
+    """End one process; a reaper outside a namespace ends by itself, once nothing is left below it: the proof."""
+    role = next((entry for entry in procfs.environment(stat.pid) if entry.startswith(b"STEERWEB_INIT=")), None)
+    if role == b"STEERWEB_INIT=marker":
+        procfs.send(stat, signal.SIGCONT)
+        procfs.kill_below(stat.pid, _HUNT_S)
+        return
+    if role is None:
+        named.setdefault(stat.identity, Process(stat.pid, clean(procfs.command(stat.pid))[0]))
+    procfs.send(stat, signal.SIGKILL)
+
+
 def _marked(mark: bytes) -> list[Stat]:
+    """What carries the mark and what descends from it, deepest first as far as pids tell."""
     table = procfs.scan()
     marked = {pid for pid in table if mark in procfs.environment(pid)}
     spared, pid = set[int](), os.getpid()
@@ -48,4 +59,4 @@ def _marked(mark: bytes) -> list[Stat]:
         spared.add(pid)
         pid = table[pid].parent
     found = (marked | procfs.descendants(table, marked)) - spared
-    return [table[pid] for pid in sorted(found) if table[pid].alive]
+    return [table[pid] for pid in sorted(found, reverse=True) if table[pid].alive]

@@ -158,6 +158,7 @@ class Warden:
             case "renewed":
                 self._unanswered_since = None
             case "lapsed":
+                self._end()
                 self._tell_gone("lapsed")
             case "closed":
                 self._end()

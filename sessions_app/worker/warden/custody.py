@@ -108,7 +108,7 @@ class Custody:
                 lambda data: self._link.send({"op": "output", "key": key}, data),
                 lambda: self._link.has_room,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             self._link.send({"op": "failed", "key": key, "code": "failed", "error": str(error)})
             return
         finally:

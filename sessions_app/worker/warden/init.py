@@ -57,19 +57,20 @@ def _reap(main: int, status: int) -> None:
 
 
 def _end_everything() -> None:
-    """The warden is dead and no namespace does this for us: kill what is below, however often it forks."""
+    """The warden is dead and no namespace does this for us: kill what is below until no child is left."""
     sys.path.insert(0, __file__.rsplit("/", 4)[0])
     from sessions_app.worker.warden import procfs
 
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        table = procfs.scan()
-        left = [table[pid] for pid in procfs.descendants(table, [os.getpid()]) if table[pid].alive]
-        if not left:
-            break
-        for stat in left:
-            procfs.send(stat, signal.SIGKILL)
-    os._exit(1)
+    hurry_until = time.monotonic() + 5
+    while True:
+        procfs.kill_below(os.getpid(), 0.05)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            os._exit(1)
+        if time.monotonic() > hurry_until:
+            time.sleep(0.5)
 
 
 def main() -> None:

@@ -5,7 +5,9 @@ around it, in which the tools keep their own user id. Where both are refused (mo
 child-subreaper and a marker in its environment.
 """
 
+import contextlib
 import os
+import pwd
 import subprocess
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -19,15 +21,15 @@ _PREFIXES: Final[dict[Mode, tuple[str, ...]]] = {
     "marker": (),
 }
 _WORDS: Final[dict[Mode, str]] = {
-    "namespace": "every command runs in a process namespace of its own",
-    "user-namespace": "every command runs in a process and user namespace of its own",
-    "marker": "every command has a reaper of its own and a marker in its environment",
+    "namespace": "commands run as {user}, each in a process namespace of its own",
+    "user-namespace": "commands run as {user}, each in a process and user namespace of its own",
+    "marker": "commands run as {user}, each with a reaper of its own and a marker in its environment",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """One way of keeping a call's processes together. `words` say which, and why not a better one, for people."""
+    """One way of keeping a call's processes together. `words` say which, as which user, and why not a better way."""
 
     mode: Mode
     words: str
@@ -54,11 +56,19 @@ def choose(wanted: str | None = None) -> Isolation:
             continue
         problem = _problem(mode)
         if problem is None:
-            return Isolation(mode, _WORDS[mode])
+            return Isolation(mode, _WORDS[mode].format(user=user_name()))
         refused = problem
     if wanted and wanted != "marker":
         raise ValueError(f"STEERWEB_ISOLATION is {wanted!r}: {refused or 'that needs root'}")
-    return Isolation("marker", _WORDS["marker"] + (f" (no process namespaces here: {refused})" if refused else ""))
+    words = _WORDS["marker"].format(user=user_name())
+    return Isolation("marker", f"{words} (no process namespaces here: {refused})" if refused else words)
+
+
+def user_name() -> str:
+    """Who the commands run as: the name of this process's user, or its number where it has none."""
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(os.geteuid()).pw_name
+    return str(os.geteuid())
 
 
 def _problem(mode: Mode) -> str | None:

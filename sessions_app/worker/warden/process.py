@@ -136,6 +136,9 @@ async def _run(sock: socket.socket, isolation: Isolation) -> None:
 
 def main() -> None:
     """Run a warden on the socket whose descriptor is in STEERWEB_WARDEN_FD."""
+    if "STEERWEB_WARDEN_FD" not in os.environ:
+        sys.stderr.write("warden: started by a worker, for itself; there is nothing to do here without one\n")
+        raise SystemExit(2)
     sock = socket.socket(fileno=int(os.environ.pop("STEERWEB_WARDEN_FD")))
     sock.set_inheritable(False)
     try:

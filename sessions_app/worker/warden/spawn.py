@@ -1,9 +1,7 @@
 """Starting a call's first process: clean environment, no descriptor of ours, and bound to the warden's life."""
 
-import contextlib
 import ctypes
 import os
-import pwd
 import signal
 import subprocess
 import sys
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sessions_app.worker.warden import procfs
-from sessions_app.worker.warden.isolation import Isolation
+from sessions_app.worker.warden.isolation import Isolation, user_name
 from sessions_app.worker.warden.procfs import Stat
 from sessions_app.worker.warden.shapes import CallSpec
 
@@ -58,7 +56,7 @@ def spawn(spec: CallSpec, worker: str, isolation: Isolation) -> Spawned:
         popen = subprocess.Popen(
             [*isolation.prefix, sys.executable, "-I", "-S", str(_INIT), *told, *spec.argv],
             cwd=spec.cwd,
-            env=environment(spec, worker) | {"STEERWEB_INIT": "1"},
+            env=environment(spec, worker) | {"STEERWEB_INIT": isolation.mode},
             stdin=subprocess.DEVNULL,
             # Only the command writes to its output: unshare has words of its own when its child is killed.
             stdout=subprocess.DEVNULL,
@@ -90,7 +88,7 @@ def environment(spec: CallSpec, worker: str) -> dict[str, str]:
         "PATH": search_path(),
         "LANG": "C.UTF-8",
         "TERM": "dumb",
-        "USER": _user(),
+        "USER": user_name(),
         **spec.env,
         **{name: value.replace("\0", "") for name, value in marks(spec).items()},
         "STEERWEB_WORKER": worker,
@@ -109,10 +107,3 @@ def search_path() -> str:
     given = os.environ.get("PATH", "").split(os.pathsep)
     kept = [each for each in given if each.startswith("/") and each != own]
     return os.pathsep.join(kept or ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"])
-
-
-@lru_cache(maxsize=1)
-def _user() -> str:
-    with contextlib.suppress(KeyError):
-        return pwd.getpwuid(os.geteuid()).pw_name
-    return str(os.geteuid())

@@ -9,6 +9,8 @@ from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.procfs import Stat
 from sessions_app.worker.warden.shapes import Process
 
+SLICE_S = 0.05
+"""How long one round may hunt processes that fork faster than a census looks, before the warden's loop turns again."""
 NAMED_AT_MOST = 200
 """Processes a settlement names; a fork bomb's thousands are killed all the same."""
 
@@ -37,7 +39,7 @@ class Tree:
         if self.marks:
             roots |= {pid for pid in table if self.marks <= procfs.environment(pid)}
         if self.strays:
-            roots |= {stat.pid for stat in table.values() if stat.parent == os.getpid() and not self._foreign(stat.pid)}
+            roots |= {pid for pid in self._strays() if pid in table}
         found = (roots | procfs.descendants(table, roots)) - ours - {os.getpid()}
         living = [table[pid] for pid in sorted(found) if table[pid].alive]
         for stat in living:
@@ -48,24 +50,35 @@ class Tree:
         """Ask every process to end, stopped ones too (they hear it once they go on); those that could be asked."""
         return [stat for stat in self.members() if procfs.send(stat, signal.SIGTERM, signal.SIGCONT)]
 
-    def kill(self, *, namespaced: bool) -> bool:
-        """One round of SIGKILL: in a namespace its first process takes all others along. False: nothing was left."""
+    def kill(self, *, namespaced: bool) -> list[Stat]:
+        """One round of SIGKILL; who was there. In a namespace its first process takes all others along."""
         members = self.members()
-        if namespaced and self.init.pid != self.root.pid:
-            procfs.send(self.init, signal.SIGKILL)
         for stat in members:
             procfs.send(stat, signal.SIGKILL)
-        if not namespaced:
+        if namespaced:
+            first = [self.init] if self.init.pid != self.root.pid and procfs.send(self.init, signal.SIGKILL) else []
+            return members or first
+        if self.strays:
+            for pid in self._strays():
+                procfs.kill_below(pid, SLICE_S / 10)
+        else:
             # A tool may have stopped its reaper; that has to go on to reap the last of them and end.
             procfs.send(self.init, signal.SIGCONT)
-        return bool(members)
+            procfs.kill_below(self.init.pid, SLICE_S)
+        return members
 
     def named(self, surviving: list[Stat]) -> tuple[list[Process], list[Process]]:
         """(ended, surviving): everything a census ever saw, split by what is still there."""
         left = {stat.identity for stat in surviving}
+        if self.init.identity in left:
+            self.seen.setdefault(self.init.identity, Process(self.init.pid, "[processes that start one another]"))
         ended = [process for identity, process in self.seen.items() if identity not in left]
         survived = [process for identity, process in self.seen.items() if identity in left]
         return ended[:NAMED_AT_MOST], survived[:NAMED_AT_MOST]
+
+    def _strays(self) -> list[int]:
+        """The warden's own children that are no other call's."""
+        return [pid for pid in procfs.children(os.getpid()) if not self._foreign(pid)]
 
     def _remember(self, stat: Stat) -> None:
         if stat.identity not in self.seen:

@@ -102,6 +102,7 @@ export class Composer {
   /** @param {boolean} steerable */
   #drawHint(steerable) {
     const state = this.readState();
+    if (!steerable && this.receipt.endsWith("next step")) this.receipt = "";
     const turn = primary(state)?.turn || null;
     const phase = turn ? this.view.turns.get(turn.id)?.phase : null;
     const mark = JSON.stringify([this.receipt, steerable, this.way, phase?.is, phase?.at, waiting(state), stopping(state)?.id]);

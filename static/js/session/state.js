@@ -17,14 +17,14 @@
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
  *   phases: Record<string, string>, closing: boolean, then: string[] }} Request
  * @typedef {{ v: number, status: "open" | "closing" | "closed", loops: Record<string, Loop>, requests: Record<string, Request>,
- *   settings: Record<string, any> }} State
+ *   settings: Record<string, any>, titled: boolean }} State
  */
 
 export const FOLD = 1;
 
 /** The state before the first event. @returns {State} */
 export function initial() {
-  return { v: FOLD, status: "open", loops: {}, requests: {}, settings: {} };
+  return { v: FOLD, status: "open", loops: {}, requests: {}, settings: {}, titled: false };
 }
 
 /**
@@ -120,10 +120,10 @@ function steerGone(state, event) {
 
 /** @type {Record<string, (state: State, event: LogEvent) => State>} */
 const RULES = {
-  SessionCreated: (state, { data }) => ({ ...state, settings: data.settings }),
+  SessionCreated: (state, { data }) => ({ ...state, settings: data.settings, titled: !data.untitled }),
   SessionChanged(state, { data }) {
     const settings = data.settings ? { ...state.settings, ...data.settings } : state.settings;
-    return { ...state, settings, status: data.closing ? "closing" : state.status };
+    return { ...state, settings, titled: state.titled || "title" in data, status: data.closing ? "closing" : state.status };
   },
   SessionClosed(state) {
     const loops = Object.entries(state.loops).map(([id, loop]) => [id, { ...loop, status: "closed" }]);

@@ -36,6 +36,8 @@ export class View {
     this.dirty = new Set();
     /** @type {LogEvent | null} the newest terminal of a turn */
     this.lastEnd = null;
+    /** @type {string | null} the command that queued the newest input */
+    this.queuedBy = null;
   }
 
   /** One event further. Each event is applied once, in order. @param {LogEvent} event */

@@ -66,7 +66,8 @@ function givenBack(view, event, id) {
 /** @type {Record<string, Rule>} */
 export const RULES = {
   SessionChanged(view, event) {
-    if (event.data.title && event.actor.kind !== "system") view.note(event, { words: `${actorName(event.actor)} named this session `, quote: event.data.title });
+    const made = event.cause !== null && event.cause === view.queuedBy; // by the server, from the first message
+    if (event.data.title && !made) view.note(event, { words: `${actorName(event.actor)} named this session `, quote: event.data.title });
     if (event.data.closing) view.note(event, { words: `${actorName(event.actor)} is closing this session` });
   },
   SessionClosed: (view, event) => view.note(event, { words: "This session is closed. Its record stays." }),
@@ -74,7 +75,10 @@ export const RULES = {
   ContentErased: (view, event) => view.note(event, { words: `${actorName(event.actor)} erased the words of an earlier entry` }),
   ModeChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed the mode: the agent ${modeWords(event.data.mode)}` }),
   LoopChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed the agent’s settings` }),
-  InputQueued: (view, event) => view.remember(event.data.input, event),
+  InputQueued(view, event) {
+    view.remember(event.data.input, event);
+    view.queuedBy = event.cause;
+  },
   InputChanged: (view, event) => view.remember(event.data.input, event),
   InputCancelled: (view, event) => givenBack(view, event, event.data.input),
   SteerQueued: (view, event) => view.remember(event.data.steer, event),

@@ -1,0 +1,220 @@
+"""Stop on three screens: one receipt, never before its time; pressed often, offline, late, and without scripts."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+
+from tests.browser.screens import Screens, Stream, kept_seqs, live, observe
+from tests.support.waiting import stays_true, wait_until
+from tests.support.world import World
+
+pytestmark = pytest.mark.usefixtures("database", "redis_url")
+Open = Callable[..., Screens]
+
+
+def running_call() -> World:
+    """A session in which a command runs and two messages wait."""
+    world = World.create("ana")
+    world.start("run it")
+    world.plan("c1", text="I run it.")
+    world.start_tool("c1")
+    world.submit("then the changelog")
+    return world
+
+
+def message_box(page: Page) -> Locator:
+    return page.locator("#say textarea")
+
+
+def stop_button(page: Page) -> None:
+    page.locator("#stop .halt:not(.more)").click()
+
+
+@pytest.mark.rule("E3", "E8")
+def test_a_stop_from_the_phone_is_one_receipt_on_three_screens(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    observe(world, "kim")
+    desk, phone = opened.session("ana", world), opened.session("ana", world, "phone")
+    kim = opened.session("kim", world)
+    for page in (desk, phone, kim):
+        expect(page.locator("#state")).to_have_attribute("data-is", "running")
+    assert kim.locator("#stop, #say").count() == 0
+
+    stop_button(phone)
+    for page in (desk, phone, kim):
+        expect(page.locator("#state")).to_contain_text("Stopping, asked by ana")
+        expect(page.locator(".receipt li[data-done]")).to_have_count(1)
+        assert page.locator(".rule.stopped, .receipt[data-over]").count() == 0, "it never says stopped before it is"
+        expect(page.locator(".tool .push").first).to_have_text("ending")
+
+    world.end(acknowledged_ms=6)
+    (terminal,) = world.events("TurnInterrupted")
+    for page in (desk, phone, kim):
+        expect(page.locator(".receipt[data-over]")).to_contain_text("6 ms")
+        expect(page.locator(".rule.stopped")).to_contain_text("Stopped by ana from a phone")
+        expect(page.locator("#state")).to_contain_text("Nothing running, 1 message paused")
+        assert kept_seqs(page) == [terminal.seq, terminal.seq]
+    expect(desk.locator(".receipt")).to_contain_text("1 message stays paused")
+    assert "Chrome" in (desk.locator(".rule.stopped").text_content() or "")
+    assert "Chrome" not in (kim.locator(".rule.stopped").text_content() or ""), (
+        "observers are not told the device's name"
+    )
+
+    phone.locator(".reasons").get_by_text("wrong direction").click()
+    for page in (desk, phone, kim):
+        expect(page.locator(".rule.stopped")).to_contain_text("wrong direction")
+    table = opened.open("ana", "/interruptions")
+    expect(table.locator("tbody tr")).to_contain_text(["from a phone"])
+    expect(table.locator("tbody tr")).to_contain_text(["wrong direction"])
+
+
+def test_what_a_stop_paused_is_sent_next_or_given_back(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    world.submit("and a summary")
+    page = opened.session("ana", world)
+    stop_button(page)
+    wait_until(lambda: world.events("InterruptRequested"), "the mark")
+    world.end()
+    expect(page.locator("#waiting .chip[data-held]")).to_have_count(2)
+    page.locator(".receipt").get_by_role("button", name="Send next").click()
+    expect(page.locator("#waiting .chip[data-held]")).to_have_count(1)
+    expect(page.locator("#state")).to_contain_text("Waiting for a worker")
+    page.locator("#waiting .chip[data-held]").get_by_role("button", name=re.compile("More about")).click()
+    page.get_by_role("button", name="Give back to its author").click()
+    expect(page.locator("textarea[aria-label=Message]")).to_have_value("and a summary")
+    expect(page.locator("#waiting .chip[data-held]")).to_have_count(0)
+
+
+@pytest.mark.rule("E12")
+def test_stop_and_send_runs_what_is_in_the_box_first(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    page = opened.session("ana", world)
+    message_box(page).fill("do this instead")
+    page.locator(".halt.more").click()
+    page.locator(".stop-menu .reasons").get_by_text("stuck or too slow").click()
+    page.get_by_role("button", name="Stop and send what is in the box").click()
+    wait_until(lambda: world.events("InterruptRequested"), "the mark")
+    expect(message_box(page)).to_have_value("")
+    world.end()
+    assert world.events("TurnInterrupted")[0].data["reason"] == "stuck or too slow"
+    assert world.claim()
+    expect(page.locator(".turn").last).to_contain_text("do this instead")
+    expect(page.locator("#waiting .chip[data-held]")).to_have_count(1)
+
+
+@pytest.mark.scenario("D13")
+def test_hammering_the_button_is_one_stop_and_everybody_sees_it_at_once(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    one, two = opened.session("ana", world), opened.session("ana", world, "phone")
+    for _ in range(3):
+        stop_button(one)
+    expect(two.locator("#state")).to_contain_text("Stopping, asked by ana")
+    stop_button(two)
+    expect(two.locator("#stop-says")).to_contain_text("Already stopping, asked by ana")
+    for _ in range(3):
+        stop_button(one)
+    expect(one.locator("#stop-says")).to_contain_text("Already stopping")
+    world.end()
+    stop_button(one)  # meant for what has just ended, not for what starts now
+    assert len(world.events("InterruptRequested")) == 1
+    assert len(world.events("TurnInterrupted")) == 1
+    assert one.locator("[role=alert]").count() == 0
+
+
+@pytest.mark.scenario("D01")
+def test_a_stop_that_was_not_accepted_says_so_and_stays_usable_after_a_reload(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    context = opened.context("ana")
+    context.route("**/interrupt", lambda route: route.fulfill(status=502, body="bad gateway"))
+    page = context.new_page()
+
+    def deaf(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+        socket.on_message(lambda text: None if '"interrupt"' in str(text) else server.send(text))
+
+    page.route_web_socket("**/ws/sessions/**", deaf)
+    page.goto(f"/s/{world.session}")
+    live(page)
+    page.reload()
+    live(page)
+    expect(page.locator("#stop .halts")).to_have_attribute("data-is", "running")
+    stop_button(page)
+    expect(page.locator("#stop-says")).to_contain_text("Not stopped.")
+    assert not world.events("InterruptRequested")
+    context.unroute("**/interrupt")
+    page.get_by_role("button", name="Try again").click()
+    wait_until(lambda: world.events("InterruptRequested"), "the mark")
+    world.end()
+    expect(page.locator(".receipt[data-over]")).to_be_visible()
+    expect(page.locator("#stop-says .warn")).to_have_count(0)
+    assert len(world.events("TurnInterrupted")) == 1
+
+
+def test_a_stop_pressed_offline_is_not_sent_and_never_leaves_later(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    context = opened.context("ana", "phone")
+    page = opened.look(context, f"/s/{world.session}")
+    live(page)
+    context.set_offline(True)
+    expect(page.locator("#connection")).to_have_text("Offline")
+    stop_button(page)
+    expect(page.locator("#stop-says")).to_contain_text("NOT sent")
+    context.set_offline(False)
+    live(page)
+    stays_true(lambda: not world.events("InterruptRequested"), "nothing being stopped", 2)
+    expect(page.locator("#stop-says")).to_contain_text("NOT sent")
+    expect(page.locator("#state")).to_have_attribute("data-is", "running")
+    page.get_by_role("button", name="Try again").click()
+    wait_until(lambda: world.events("InterruptRequested"), "the mark")
+
+
+def test_a_stop_with_scripts_blocked_works_and_shows_its_receipt(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    page = opened.open("ana", f"/s/{world.session}", "phone", java_script_enabled=False)
+    expect(page.locator(".turn")).to_contain_text("I run it.")
+    stop_button(page)
+    expect(page.locator(".receipt")).to_contain_text("ana, from a phone")
+    assert [event.data["queue"] for event in world.events("InterruptRequested")] == ["hold"]
+    wait_until(lambda: world.events("TurnInterrupted"), "the fence, as nobody plays the worker")
+    page.reload()
+    expect(page.locator(".receipt li[data-done]")).to_have_count(3)
+    expect(page.locator(".rule.stopped")).to_contain_text("cut off")
+
+
+@pytest.mark.rule("C3")
+@pytest.mark.scenario("D20")
+def test_what_was_shown_before_the_stop_stays_marked_as_cut_off(screens: Open) -> None:
+    opened = screens()
+    world = World.create("ana")
+    world.start("q" * 3000)
+    said = Stream(world)
+    page = opened.session("ana", world)
+    for _ in range(15):
+        said.say("a" * 99 + " ")
+    expect(page.locator(".step .prose")).to_have_text(said.text.strip())
+    stop_button(page)
+    wait_until(lambda: world.events("InterruptRequested"), "the mark")
+    world.end(cut_off={"text": said.text})
+    observe(world, "kim")
+    late = opened.session("kim", world)
+    page.reload()
+    for one in (page, late):
+        expect(one.locator(".step .prose.cut")).to_have_text(said.text.strip())
+        expect(one.locator(".said")).to_contain_text("q" * 3000)
+        expect(one.locator(".rule.stopped")).to_contain_text("1,500 characters")
+
+
+def test_two_escapes_stop_and_one_does_not(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    page = opened.session("ana", world)
+    page.keyboard.press("?")
+    expect(page.locator("dialog#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog#keys")).to_be_hidden()
+    page.keyboard.press("Escape")
+    stays_true(lambda: not world.events("InterruptRequested"), "nothing being stopped", 0.8)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    wait_until(lambda: world.events("InterruptRequested"), "the mark")

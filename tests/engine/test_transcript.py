@@ -1,0 +1,294 @@
+"""What the next model request says of what happened: every outcome, stop and steer in its own words."""
+
+from typing import Any
+
+import pytest
+
+from sessions_app.engine import commands as c
+from sessions_app.engine.actors import Actor
+from sessions_app.engine.transcript import Transcript
+from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
+from tests.engine.harness import ANA, BEN, Memory
+
+OUTCOMES: tuple[Any, ...] = ("ok", "error", "denied", "interrupted", "not_run", "lost")
+
+
+def entries(memory: Memory) -> list[Entry]:
+    """The next request's conversation. Fed one by one, in pieces or at once, it is the same."""
+    at_once, one_by_one = Transcript(), Transcript()
+    at_once.feed(memory.log)
+    for event in memory.log:
+        one_by_one.feed([event])
+    assert at_once.entries == one_by_one.entries
+    return at_once.entries
+
+
+def results(memory: Memory) -> list[ResultEntry]:
+    return [entry for entry in entries(memory) if isinstance(entry, ResultEntry)]
+
+
+@pytest.mark.rule("B8", "C5")
+def test_a_plain_conversation() -> None:
+    memory = Memory()
+    memory.start("hello")
+    memory.answer("hi")
+    memory.start("again")
+    assert entries(memory) == [UserEntry("hello"), AssistantEntry("hi"), UserEntry("again")]
+
+
+@pytest.mark.rule("C2", "C4")
+def test_results_stand_in_reply_order_right_after_their_reply() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a", "b", text="two things")
+    for call in ("a", "b"):
+        memory.call(call)
+        memory.settle(call, output=f"{call} done")
+    calls = (Call("a", "shell", {"command": "echo a"}), Call("b", "shell", {"command": "echo b"}))
+    assert entries(memory)[1:] == [
+        AssistantEntry("two things", calls),
+        ResultEntry("a", "shell", "a done"),
+        ResultEntry("b", "shell", "b done"),
+    ]
+
+
+@pytest.mark.rule("C4")
+@pytest.mark.scenario("D08")
+def test_the_six_outcomes_are_told_apart() -> None:
+    """Started and stopped is never worded like not allowed, nor like not run (D08)."""
+    said: dict[str, str] = {}
+    for outcome in OUTCOMES:
+        memory = Memory()
+        memory.start()
+        memory.plan("a")
+        if outcome == "not_run":
+            memory.stop()
+            memory.end()
+        else:
+            memory.call("a")
+            memory.settle("a", outcome, "lines 1 to 25")
+        [result] = results(memory)
+        assert result.outcome == outcome
+        said[outcome] = result.text
+    assert len(set(said.values()) - {said["ok"], said["error"]}) == 4
+    assert "started" in said["interrupted"]
+    assert "partial effects" in said["interrupted"]
+    assert "lines 1 to 25" in said["interrupted"]
+    assert "did not run" in said["denied"]
+    assert "not run" in said["not_run"]
+    assert "unknown" in said["lost"]
+    assert "lines 1 to 25" in said["lost"]
+    for word in ("denied", "not_run"):
+        assert "partial" not in said[word]
+        assert "no effect" in said[word]
+
+
+@pytest.mark.rule("C4")
+@pytest.mark.parametrize(
+    ("output", "exit", "text"),
+    [
+        ("fine", 0, "fine"), ("fine", None, "fine"), ("", 0, "[no output]"), ("bad", 2, "bad\n[exit status 2]"),
+        ("", 2, "[exit status 2]"),
+    ],
+)  # fmt: skip
+def test_an_exit_status_is_said_where_it_means_something(output: str, exit: int | None, text: str) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a", "ok" if not exit else "error", output, exit=exit)
+    assert results(memory)[0].text == text
+
+
+@pytest.mark.rule("C3")
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_reply_that_was_cut_off_goes_to_the_model_only_if_the_session_says_so(keep: bool) -> None:
+    memory = Memory(settings={"keep_partial_reply": keep})
+    memory.start("write a poem")
+    memory.stop(BEN, reason="no poems")
+    memory.end(cut_off={"text": "Roses are", "reasoning": "rhyme"})
+    memory.start("write code")
+    said = entries(memory)
+    kept = [AssistantEntry("Roses are [cut off here]")] if keep else []
+    assert said[:-1] == [UserEntry("write a poem"), *kept]
+    note, text = said[-1].text.split("\n\n")
+    assert text == "write code"
+    assert "stopped by Ben" in note
+    assert "no poems" in note
+    assert ("stands above" if keep else "not part of this conversation") in note
+
+
+@pytest.mark.rule("C3")
+def test_the_setting_counts_that_holds_when_the_turn_ends() -> None:
+    memory = Memory()
+    memory.do(c.ChangeSession(settings={"keep_partial_reply": True}), ANA)
+    memory.start()
+    memory.stop()
+    memory.end(cut_off={"text": "Roses"})
+    memory.do(c.ChangeSession(settings={"keep_partial_reply": False}), ANA)
+    assert entries(memory)[1] == AssistantEntry("Roses [cut off here]")
+
+
+@pytest.mark.rule("C3")
+def test_a_discarded_step_never_enters_the_conversation() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a", text="first")
+    memory.call("a")
+    memory.settle("a", output="1")
+    memory.begin()
+    memory.stop()
+    assert memory.plan("b", text="second") == {"marked": True}
+    memory.end()
+    memory.start("go on")
+    assert [type(entry).__name__ for entry in entries(memory)] == [
+        "UserEntry", "AssistantEntry", "ResultEntry", "UserEntry",
+    ]  # fmt: skip
+    assert "unfinished reply" not in entries(memory)[-1].text, "nothing had been seen of it"
+
+
+@pytest.mark.rule("C3", "A5")
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("person", "by Ana"), ("token", "by Ana via CI"), ("admin", "by Kim"),
+        ("worker_lost", "the process that ran it died"), ("worker_shutdown", "the program was shut down"),
+    ],
+)  # fmt: skip
+def test_the_next_request_says_by_what_the_last_turn_was_stopped(how: Any, words: str) -> None:
+    memory = Memory()
+    memory.start()
+    if how in ("worker_lost", "worker_shutdown"):
+        memory.end("sweep", cause=how)
+    else:
+        memory.stop(
+            {"person": ANA, "token": Actor("token", "t", "Ana via CI"), "admin": Actor("admin", "k", "Kim")}[how]
+        )
+        memory.end()
+    memory.start("next")
+    assert words in entries(memory)[-1].text
+
+
+@pytest.mark.rule("C3")
+def test_the_note_is_said_once() -> None:
+    memory = Memory()
+    memory.start()
+    memory.stop()
+    memory.end()
+    memory.start("next")
+    memory.answer("fine")
+    memory.start("and now")
+    assert entries(memory)[-1] == UserEntry("and now")
+
+
+@pytest.mark.rule("C3")
+def test_a_failed_turn_is_not_called_a_stop() -> None:
+    memory = Memory()
+    memory.start()
+    memory.fail()
+    memory.start("next")
+    assert "technical fault" in entries(memory)[-1].text
+    assert "stopped" not in entries(memory)[-1].text
+
+
+@pytest.mark.rule("D3", "D7")
+def test_steers_stand_after_all_results_in_order_with_their_senders() -> None:
+    memory = Memory()
+    memory.start("hello")
+    memory.plan("a", "b")
+    memory.call("a")
+    memory.steer("left", who=BEN)
+    memory.settle("a")
+    memory.steer("then right", who=ANA)
+    memory.call("b")
+    memory.settle("b")
+    memory.begin()
+    said = entries(memory)
+    assert [type(entry).__name__ for entry in said] == [
+        "UserEntry", "AssistantEntry", "ResultEntry", "ResultEntry", "UserEntry", "UserEntry",
+    ]  # fmt: skip
+    assert said[-2:] == [
+        UserEntry("[Message from Ben while you work]\nleft", interrupt=True),
+        UserEntry("[Message from Ana while you work]\nthen right", interrupt=True),
+    ]
+
+
+@pytest.mark.rule("D3")
+def test_an_edited_steer_is_delivered_in_its_last_words_under_its_sender_s_name() -> None:
+    memory = Memory()
+    steer = memory.steer("left", who=BEN)
+    memory.do(c.EditSteer(steer, text="left, please"), ANA)
+    memory.start("hello")
+    assert entries(memory) == [
+        UserEntry("hello"),
+        UserEntry("[Message from Ben while you work]\nleft, please", interrupt=True),
+    ]
+
+
+@pytest.mark.rule("B4")
+def test_an_edited_input_runs_in_its_last_words() -> None:
+    memory = Memory()
+    entry = memory.submit("delete it")
+    memory.do(c.EditInput(entry, text="look at it"), ANA)
+    memory.resume()
+    assert entries(memory) == [UserEntry("look at it")]
+
+
+@pytest.mark.rule("D6")
+def test_a_withdrawn_output_leaves_no_trace_for_the_model() -> None:
+    memory = Memory()
+    memory.start("hello")
+    memory.steer("left", urgent=True)
+    memory.plan("a", text="I will")
+    memory.steer("right")
+    memory.answer("done")
+    assert entries(memory) == [
+        UserEntry("hello"),
+        UserEntry("[Message from Ben while you work]\nleft", interrupt=True),
+        UserEntry("[Message from Ben while you work]\nright", interrupt=True),
+    ]
+
+
+@pytest.mark.rule("D5", "C4")
+def test_calls_that_an_urgent_steer_skipped_have_their_results() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a", "b")
+    memory.steer("stay", urgent=True)
+    memory.call("a")
+    assert [(result.call, result.outcome) for result in results(memory)] == [("a", "not_run"), ("b", "not_run")]
+    assert entries(memory)[-1] == UserEntry("[Message from Ben while you work]\nstay", interrupt=True)
+
+
+@pytest.mark.rule("A3")
+def test_what_was_erased_is_said_to_be_so_and_breaks_nothing() -> None:
+    memory = Memory()
+    memory.start("a pasted key")
+    memory.plan("a", text="words")
+    memory.call("a")
+    memory.settle("a", "interrupted", output="secret")
+    memory.begin()
+    memory.steer("secret")
+    memory.begin()
+    memory.answer("secret")
+    for event in list(memory.log):
+        memory.erase(event.seq)
+    said = entries(memory)
+    assert said == [
+        UserEntry("[erased]"),
+        AssistantEntry("[erased]", (Call("a", "shell", {"erased": True}),)),
+        ResultEntry("a", "shell", results(memory)[0].text, "interrupted"),
+        UserEntry("[Message from Ben while you work]\n[erased]", interrupt=True),
+        AssistantEntry("[erased]"),
+    ]
+    assert results(memory)[0].text.endswith("\n[erased]")
+
+
+@pytest.mark.rule("C2")
+def test_arguments_that_are_no_object_are_kept_for_the_model_to_see() -> None:
+    memory = Memory()
+    memory.start()
+    memory.answer("", calls=(c.PlannedCall("a", "shell", "{not json"),))
+    reply = entries(memory)[-1]
+    assert isinstance(reply, AssistantEntry)
+    assert reply.calls == (Call("a", "shell", {"_invalid": "{not json"}),)
