@@ -8,7 +8,7 @@ _REPORTS = UUID("0192f3a4-7c1e-7d55-9c1b-5f0d9c7e7a10")
 
 
 def uuid7() -> UUID:
-    """A new version 7 UUID: 48 bits of milliseconds, 74 random bits. Its order is a convenience, never a decision (A7)."""
+    """A new version 7 UUID: 48 bits of milliseconds, 74 random bits. Nothing is decided by its order (A7)."""
     millis = time.time_ns() // 1_000_000
     value = (millis & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10))
     value = value & ~(0xF << 76) | 0x7 << 76

@@ -1,5 +1,5 @@
-"""The tables. People, devices and members are written through the ORM; everything under a session's lock is written in
-plain SQL by `sessions_app.log` (the ORM costs six times as much there), and these classes only serve pages and admin."""
+"""The tables. People and devices are written through the ORM; everything under a session's lock is written in plain
+SQL by `sessions_app.log` (the ORM costs six times as much there), and these classes only serve pages and admin."""
 
 from typing import ClassVar
 

@@ -9,6 +9,7 @@
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -56,15 +57,23 @@ def _point_at(url: str) -> None:
     db.configure(url)
 
 
+@contextmanager
+def point_at(url: str) -> Iterator[None]:
+    """Everything uses `url` for the length of the block."""
+    before = os.environ["DATABASE_URL"]
+    _point_at(url)
+    try:
+        yield
+    finally:
+        _point_at(before)
+
+
 @pytest.fixture
 def database(django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
     """The libpq URL of a fresh, migrated database."""
-    before = os.environ["DATABASE_URL"]
     services.clean_redis()  # whatever is committed rings the bell and offers loops
-    with services.clone() as url, django_db_blocker.unblock():
-        _point_at(url)
+    with services.clone() as url, django_db_blocker.unblock(), point_at(url):
         yield url
-        _point_at(before)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A session's frames as readable text: what streams is written as it comes, and each text only once."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ class Printer:
         self._streaming: Key | None = None
         self._shown: dict[Key, tuple[int, int]] = {}
         self._live: list[Frame] = []
+        self._heard: set[str] = set()
 
     def frame(self, frame: Frame) -> None:
         """Write one frame. Frames and events of types unknown here are not an error: more may be added."""
@@ -83,8 +85,10 @@ class Printer:
         self._stream(key, fresh)
 
     def _stopping(self, frame: Frame) -> None:
-        if frame.get("acknowledged_ms") is not None:
-            self.note(f"… the worker got it after {seconds(frame['acknowledged_ms'])}")
+        # One turn's stop is told in several frames; the worker hears of it once.
+        if frame.get("acknowledged_ms") is not None and frame["turn"] not in self._heard:
+            self._heard.add(frame["turn"])
+            self.note(f"… the worker got it after {frame['acknowledged_ms']:,} ms")
 
     def _retrying(self, frame: Frame) -> None:
         self.note(f"… the model did not answer ({frame.get('status') or 'no connection'}); asking again")
@@ -131,7 +135,7 @@ class Printer:
         if data.get("tool") == "shell" and command:
             self._line(f"$ {clean(command)}", _BOLD)
         else:
-            self._line(f"{one_line(data.get('tool'))} {one_line(words_of(arguments), 100)}", _BOLD)
+            self._line(f"{one_line(data.get('tool'))} {one_line(_arguments(arguments), 100)}".rstrip(), _BOLD)
 
     def _tool_settled(self, frame: Frame, data: Frame) -> None:
         self._finish(frame, "tool", words_of(data.get("output")), str(data.get("call") or ""))
@@ -202,6 +206,13 @@ class Printer:
             return
         self._at_start = text.endswith("\n")
         self._write(f"\x1b[{style}m{text}\x1b[0m" if style and self._colour else text)
+
+
+def _arguments(value: Any) -> str:
+    """A call's arguments on one line: `path=a.txt text=…`; other texts as `words_of` has them."""
+    if not isinstance(value, Mapping) or "erased" in value or "ref" in value:
+        return words_of(value)
+    return " ".join(f"{name}={item if isinstance(item, str) else json.dumps(item)}" for name, item in value.items())
 
 
 def _who(frame: Frame) -> str:

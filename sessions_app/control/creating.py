@@ -22,6 +22,7 @@ from sessions_app.ids import new_id
 from sessions_app.log import bell
 from sessions_app.log.append import GENESIS, Appended, Locked, append
 from sessions_app.log.db import Row
+from sessions_app.log.secrets import mask
 from sessions_app.people.principals import Principal
 
 UNTITLED: Final = "New session"
@@ -78,20 +79,15 @@ def create_session(
         locked = _insert(cur, principal, new)
         appended = append(cur, locked, _first_events(principal, new), principal.actor, command)
         receipt = {
-            "id": new.session,
-            "loop": new.loop,
-            "seq": locked.head,
-            "title": appended.events[0].data["title"],
-            "model": new.model,
-            "workspace": new.workspace,
-        }
+            "id": new.session, "loop": new.loop, "seq": locked.head, "model": new.model, "workspace": new.workspace,
+        }  # fmt: skip
         keep_receipt(cur, principal.key, command, digest, receipt)
         return receipt, appended
 
     receipt, appended = persistently("write", command, create)
     if appended is not None:
         bell.ring(appended)
-    return receipt
+    return {**receipt, "title": clean(mask(new.title))[0]}
 
 
 def _check(new: _New, mode: str | None, agent: str | None) -> None:

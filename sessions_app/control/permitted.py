@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 from uuid import UUID
 
-import psycopg
 from psycopg import Cursor
 
 from sessions_app.control.transact import Order, Outcome, audit, execute
@@ -69,7 +68,7 @@ def _note(principal: Principal, session: str, id: str, verb: str, purpose: Purpo
     try:
         with db.cursor(purpose) as cur:
             audit(cur, session, principal.actor, verb, refused.code, {"id": id})
-    except (Refused, psycopg.OperationalError):
+    except (Refused, *db.LOST):
         _log.warning("the audit row of a refused %s was not written", verb)
 
 

@@ -51,7 +51,7 @@ def close(principal: Principal, session: str, command: str) -> dict[str, Any]:
 
 
 def give_reason(principal: Principal, interruption: str, command: str, reason: str) -> dict[str, Any]:
-    """Say within a day why one stopped a turn; its author only (B6): `{reason, seq}`."""
+    """Say within a day why one stopped a turn; its author only (B6): `{id, seq}`."""
     interruption = known_id(interruption, "not_found", "There is no such interruption.")
     with db.cursor("read") as cur:
         row = cur.execute(_INTERRUPTION, (interruption,)).fetchone()

@@ -24,10 +24,11 @@ from sessions_app.engine.decide import Context, Decision, Phase, decide
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.text import clean_json
 from sessions_app.log import bell, db, read
-from sessions_app.log.append import Appended, Locked, append, lock
+from sessions_app.log.append import LOCK, Appended, Locked, append, taken
 from sessions_app.log.db import Purpose, Row
 
 STOP_CHANNEL: Final = "steerweb_stop"
+RECEIPT: Final = "SELECT digest, receipt FROM command WHERE principal = %s AND id = %s"
 T = TypeVar("T")
 _TRIES: Final = 5
 _log = logging.getLogger(__name__)
@@ -83,9 +84,9 @@ def persistently(purpose: Purpose, id: str, work: Callable[[Cursor[Row]], T]) ->
     """
     for attempt in range(1, _TRIES + 1):
         try:
-            with db.cursor(purpose) as cur:
+            with db.cursor(purpose, together=True) as cur:
                 return work(cur)
-        except (psycopg.OperationalError, psycopg.errors.UniqueViolation) as error:
+        except (*db.LOST, psycopg.errors.UniqueViolation) as error:
             _log.warning("command %s, try %d: %s", id, attempt, error)
             if attempt == _TRIES:
                 raise Refused("unavailable", "The database does not answer.", retry_after=2) from error
@@ -99,9 +100,13 @@ def _once(
     digest: bytes,
     extra: Callable[[Cursor[Row], Locked, Appended], None] | None,
 ) -> Outcome:
-    locked = lock(cur, order.session)
-    actor = order.allow(cur)
-    first = first_receipt(cur, order.key, order.id, digest)
+    with cur.connection.cursor() as row, cur.connection.cursor() as receipts:
+        # Sent now and answered with what `allow` asks, in one trip; the server looks in this order, under the lock.
+        row.execute(LOCK, (order.session,))
+        receipts.execute(RECEIPT, (order.key, order.id))
+        actor = order.allow(cur)
+        locked = taken(row)
+        first = known_receipt(receipts, order.id, digest)
     if first is not None:
         return Outcome(first, None, repeated=True)
     if order.recheck is not None:
@@ -120,7 +125,12 @@ def _once(
 
 def first_receipt(cur: Cursor[Row], key: str, id: str, digest: bytes) -> dict[str, Any] | None:
     """The receipt of the same command, sent before; `command_id_reused` where the content was another (A4)."""
-    row = cur.execute("SELECT digest, receipt FROM command WHERE principal = %s AND id = %s", (key, id)).fetchone()
+    return known_receipt(cur.execute(RECEIPT, (key, id)), id, digest)
+
+
+def known_receipt(cur: Cursor[Row], id: str, digest: bytes) -> dict[str, Any] | None:
+    """`first_receipt`, of a cursor that has executed `RECEIPT`."""
+    row = cur.fetchone()
     if row is None:
         return None
     if bytes(row[0]) != digest:
@@ -130,7 +140,10 @@ def first_receipt(cur: Cursor[Row], key: str, id: str, digest: bytes) -> dict[st
 
 
 def keep_receipt(cur: Cursor[Row], key: str, id: str, digest: bytes, receipt: dict[str, Any]) -> None:
-    """Remember a command's receipt, in the transaction that carries it out (A4)."""
+    """Remember a command's receipt, in the transaction that carries it out (A4).
+
+    A receipt holds no text that anybody wrote: nothing here is ever erased (A3).
+    """
     cur.execute(
         "INSERT INTO command (principal, id, digest, receipt) VALUES (%s, %s, %s, %s)",
         (key, id, digest, Jsonb(receipt)),
@@ -145,7 +158,13 @@ def _context(cur: Cursor[Row], locked: Locked, actor: Actor) -> Context:
             (locked.session,),
         )
         phases = {str(turn): Phase(phase, int(since * 1000)) for turn, phase, since in found.fetchall()}
-    return Context(actor, locked.now_ms, phases, lambda seq: read.payload(cur, locked.session, seq))
+    return Context(
+        actor,
+        locked.now_ms,
+        phases,
+        lambda seq: read.payload(cur, locked.session, seq),
+        lambda seq: read.returned(cur, locked.session, seq),
+    )
 
 
 def _receipt(decision: Decision, appended: Appended) -> dict[str, Any]:

@@ -5,7 +5,7 @@ and epochs; never the conversation. `evolve` reads facts only (A3), so the fold 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeVar
 
 QueueChoice = Literal["run", "hold", "clear"]
@@ -168,6 +168,11 @@ def add_usage(a: Mapping[str, int], b: Mapping[str, int] | None) -> dict[str, in
 def to_json(state: State) -> dict[str, Any]:
     """The state as the API and the cache hold it."""
     return {"v": FOLD, **asdict(state)}
+
+
+def to_encode(state: State) -> dict[str, Any]:
+    """What an encoder that walks dataclasses by itself writes as `to_json`, in a quarter of the time."""
+    return {"v": FOLD, **{each.name: getattr(state, each.name) for each in fields(state)}}
 
 
 def from_json(data: Mapping[str, Any]) -> State:

@@ -61,9 +61,9 @@ async def principal_of(headers: Headers) -> Principal | None:
     bearer = values(headers, b"authorization")
     if bearer:
         return await principal_of_token(authenticate.bearer_of(bearer[0]))
-    return await in_thread(Pool.REPLAYS, authenticate.from_cookie, headers)
+    return await in_thread(Pool.ENTRY, authenticate.from_cookie, headers)
 
 
 async def principal_of_token(token: str) -> Principal | None:
     """Whoever a token speaks for; None when it is no good."""
-    return await in_thread(Pool.REPLAYS, authenticate.from_bearer, token)
+    return await in_thread(Pool.ENTRY, authenticate.from_bearer, token)

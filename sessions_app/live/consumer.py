@@ -64,7 +64,7 @@ class SessionSocket(Door):
             raise Refused("session_not_found", "There is no such session, or it is not yours.")
         hub = self.enter()
         async with hub.watching(session) as watch:
-            about = await in_thread(Pool.REPLAYS, _about, principal, session)
+            about = await in_thread(Pool.ENTRY, _about, principal, session)
             client = Client(self.wire, principal, now.role, min(after, max(about.view["head"], watch.head)), filters)
             hub.join(watch, client)
             try:
@@ -126,7 +126,7 @@ class ListSocket(Door):
         hub = self.enter()
         reader = Reader(self.wire, principal, "observer", caught_up=True)
         you = {"id": principal.actor.id, "name": principal.actor.name}
-        now = instant(await in_thread(Pool.REPLAYS, watching.now))
+        now = instant(await in_thread(Pool.ENTRY, watching.now))
         reader.send(frames.hello(you=you, now=now))
         try:
             await hub.feed.join(reader)

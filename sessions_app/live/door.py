@@ -19,7 +19,7 @@ from sessions_app.live.wire import Wire, wire_for
 from sessions_app.people.principals import Principal
 
 INBOX_FRAMES: Final = 512
-INBOX_BYTES: Final = 32 * 1024 * 1024
+INBOX_BYTES: Final = 16 * 1024 * 1024
 
 CODES: Final[Mapping[str, int]] = {
     "unauthenticated": frames.NOT_SIGNED_IN,

@@ -37,7 +37,7 @@ class Reader(Client):
 
 
 class Feed:
-    """All clients of the list feed in this process."""
+    """All clients of the list feed in this process. `seen` are the heads that the slow poll has found of late."""
 
     def __init__(self, watchers: Watchers) -> None:
         self.clients: set[Reader] = set()
@@ -46,7 +46,7 @@ class Feed:
         self._tell_at = 0.0
         self._telling: asyncio.Task[None] | None = None
         self._since: datetime | None = None
-        self._heads: dict[str, int] = {}
+        self.seen: dict[str, int] = {}
 
     async def join(self, reader: Reader) -> None:
         """Show the reader the sessions that changed last, then every change."""
@@ -102,12 +102,12 @@ class Feed:
             self._since = None
             return
         if self._since is None:
-            self._since, self._heads = await in_thread(Pool.HUB, watching.newest_activity), {}
+            self._since, self.seen = await in_thread(Pool.HUB, watching.newest_activity), {}
         found = await in_thread(Pool.HUB, watching.changed_since, self._since)
         for one in found:
-            if self._heads.get(one.session) != one.head:
+            if self.seen.get(one.session) != one.head:
                 self.changed(one.session)
-        self._heads = {one.session: one.head for one in found}
+        self.seen = {one.session: one.head for one in found}
         self._since = max([self._since, *(one.active_at for one in found)])
 
     def beat(self, now: str | None) -> None:

@@ -48,6 +48,7 @@ class Hub:
     """Watched sessions by id, the list feed, and the loops that serve them."""
 
     def __init__(self, redis_url: str) -> None:
+        self.redis_url = redis_url
         self.watches: dict[str, Watch] = {}
         self.hearing = Hearing(redis_url, LIST_CHANNEL, self._heard, self._turned)
         self.attendance = Attendance(redis_url)
@@ -214,11 +215,13 @@ class Hub:
             client.check_pace(now)
 
     def _beat(self) -> None:
+        """A client in its replay is told where that is: a head far ahead would look to it like lost events."""
+        now = self.clock.now()
         for watch in self.watches.values():
-            beat = frames.beat(watch.head, self.clock.now())
+            beat = frames.beat(watch.head, now)
             for client in watch.clients:
-                client.send(beat)
-        self.feed.beat(self.clock.now())
+                client.send(beat if client.caught_up else frames.beat(client.cursor, now))
+        self.feed.beat(now)
 
     # Who may still be here
 

@@ -29,11 +29,12 @@ class Lane:
         self._queue: asyncio.Queue[Command] = asyncio.Queue(MOST_WAITING)
 
     def put(self, command: Command) -> None:
-        """Queue a command; Refused `rate_limited` when too many wait."""
+        """Queue a command. Refused when too many wait: `rate_limited`, which a stop never is, so that is `unavailable`."""
         try:
             self._queue.put_nowait(command)
         except asyncio.QueueFull:
-            raise Refused("rate_limited", "Too many commands wait already.", retry_after=1) from None
+            code = "unavailable" if self._pool is Pool.STOPS else "rate_limited"
+            raise Refused(code, "Too many commands of yours wait already.", retry_after=1) from None
 
     async def run(self) -> None:
         """Carry commands out until cancelled. What a client gets is the receipt; the outcome comes as events."""

@@ -21,7 +21,7 @@ def _ask(principals: Sequence[Principal], session: str) -> list[Standing]:
 
 async def stands(principal: Principal, session: str) -> Standing:
     """How somebody stands to a session now."""
-    return (await in_thread(Pool.REPLAYS, _ask, [principal], session))[0]
+    return (await in_thread(Pool.ENTRY, _ask, [principal], session))[0]
 
 
 async def check(session: str, clients: Sequence[Client]) -> None:

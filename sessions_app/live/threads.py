@@ -1,15 +1,16 @@
 """Where the event loop sends work that waits for PostgreSQL: small pools of threads, one per purpose.
 
-Stops have a pool (and connections, see `log.db`) of their own, so that no number of other commands delays one (E11);
-the hub's own reads do not stand behind the replays of clients.
+Stops have a pool (and connections, see `log.db`) of their own, so that no number of other commands delays one (E11).
+Who comes in, and the hub's own reads, do not stand behind the replays of others: whoever comes in may be about to stop
+something. The three that read have as many threads as there are connections for reading.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
+from enum import StrEnum
 from functools import cache
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from django.db import close_old_connections
 
@@ -17,18 +18,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Pool(Enum):
-    """A purpose and its number of threads."""
+class Pool(StrEnum):
+    """What a thread is for."""
 
-    COMMANDS = 8
-    STOPS = 4
-    REPLAYS = 3
-    HUB = 2
+    COMMANDS = "commands"
+    STOPS = "stops"
+    ENTRY = "entry"
+    REPLAYS = "replays"
+    HUB = "hub"
+
+
+THREADS: Final = {Pool.COMMANDS: 8, Pool.STOPS: 4, Pool.ENTRY: 2, Pool.REPLAYS: 2, Pool.HUB: 2}
 
 
 @cache
 def _executor(pool: Pool) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(pool.value, thread_name_prefix=pool.name.lower())
+    return ThreadPoolExecutor(THREADS[pool], thread_name_prefix=pool)
 
 
 async def in_thread(pool: Pool, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,7 +9,8 @@
 While Twisted's buffer is empty a frame goes straight to the socket: one system call instead of two rounds of the event
 loop. What the kernel does not take, and everything behind it, goes through Twisted and keeps its order. Daphne itself
 never pushes back, so `waiting()` is the only thing that bounds a client that does not read. A server that does not look
-like this gets a `PlainWire`: the ASGI `send`, behind a queue of its own.
+like this gets a `PlainWire`: the ASGI `send`, behind a queue of its own. (So does Daphne's own TLS, where its missing
+push-back has no bound: TLS belongs to a proxy in front.)
 """
 
 import asyncio

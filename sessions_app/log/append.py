@@ -18,7 +18,7 @@ from sessions_app.engine.actors import Actor
 from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.engine.events import Draft, Event
 from sessions_app.engine.fold import evolve
-from sessions_app.engine.state import FOLD, State, from_json, to_json
+from sessions_app.engine.state import FOLD, State, from_json, to_encode
 from sessions_app.engine.text import clean_json
 from sessions_app.log import payload
 from sessions_app.log.db import Row
@@ -60,7 +60,12 @@ class Appended:
 
 def lock(cur: Cursor[Row], session: str) -> Locked:
     """Take the session's lock; `session_not_found`."""
-    row = cur.execute(LOCK, (session,)).fetchone()
+    return taken(cur.execute(LOCK, (session,)))
+
+
+def taken(cur: Cursor[Row]) -> Locked:
+    """The row that the `LOCK` which this cursor executed has locked; `session_not_found`."""
+    row = cur.fetchone()
     if row is None:
         raise Refused("session_not_found", NO_SESSION)
     id, head, chain, state, fold_version, word, at = row
@@ -122,7 +127,7 @@ def append(cur: Cursor[Row], locked: Locked, drafts: Sequence[Draft], actor: Act
     cur.execute(
         """UPDATE session SET head = %s, chain = %s, state = %s, fold = %s, runnable = %s, active_at = %s,
            word_since = CASE WHEN word = %s THEN word_since ELSE %s END, word = %s WHERE id = %s""",
-        (locked.head, locked.chain, Jsonb(to_json(locked.state)), FOLD, runnable, locked.at, word, locked.at, word,
+        (locked.head, locked.chain, Jsonb(to_encode(locked.state)), FOLD, runnable, locked.at, word, locked.at, word,
          locked.session),
     )  # fmt: skip
     locked.word = word

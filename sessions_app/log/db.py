@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 import orjson
-from psycopg import Connection, Cursor, OperationalError
+from psycopg import Connection, Cursor, OperationalError, errors
 from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sessions_app.engine.errors import Refused
 
 LOCK_LIMIT_MS: Final = 2000
+LOST: Final = (OperationalError, errors.TransactionTimeout, errors.IdleInTransactionSessionTimeout)
+"""The database went away, or ended a transaction that took too long (A8): it may be tried again."""
 Purpose = Literal["write", "stop", "read"]
 Row = tuple[Any, ...]
 _SIZES: Final[dict[str, int]] = {"write": 10, "stop": 4, "read": 6}
@@ -78,18 +80,25 @@ def _settings_url() -> str:
 
 
 @contextmanager
-def cursor(purpose: Purpose) -> Iterator[Cursor[Row]]:
+def cursor(purpose: Purpose, *, together: bool = False) -> Iterator[Cursor[Row]]:
     """A cursor in a transaction of its own: committed at the end, rolled back on an exception.
 
-    Refused `unavailable` when no connection can be had in 5 s.
+    `together`: what is executed is kept back until something is fetched, and all that is left goes with the commit; each
+    trip to the server saved is saved while a session's lock is held. An error of a statement that nothing was fetched of
+    is raised at the end, and no `rowcount` is known. Refused `unavailable` when no connection can be had in 5 s.
     """
     pool = _pool(purpose)
     try:
         with pool.connection() as connection, connection.cursor() as cur:
-            yield cur
+            if not together:
+                yield cur
+                return
+            with connection.pipeline():
+                yield cur
+                cur.execute("COMMIT", prepare=False)
     except PoolTimeout as error:
         raise Refused("unavailable", "The database cannot be reached.", retry_after=2) from error
-    except OperationalError:
+    except LOST:
         if connection.closed:
             pool.check()  # a server that restarted has cut the others of the pool too: do not find out one by one
         raise

@@ -16,6 +16,11 @@ from sessions_app.log.payload import facts_only, whole
 
 COLUMNS: Final = "seq, type, at, loop, turn, step, actor, cause, facts, texts"
 PAGE_MAX: Final = 1000
+INLINE_BYTES: Final = 64 * 1024
+"""A text that goes back to its author stands in the event up to this size, and is named by reference above it."""
+_SEQ_DIGITS: Final = 19
+_RETURNED: Final = """SELECT facts, CASE WHEN octet_length(texts) <= %(most)s THEN texts END, octet_length(texts)
+    FROM event WHERE session_id = %(session)s AND seq = %(seq)s"""
 _PAGE: Final = sql.SQL("SELECT {columns} FROM event WHERE {where} ORDER BY seq {order} LIMIT %s")
 
 
@@ -106,6 +111,32 @@ def payload(cur: Cursor[Row], session: str, seq: int) -> Data:
     if row is None:
         raise Refused("not_found", "There is no such event.")
     return whole(bytes(row[0]), None if row[1] is None else bytes(row[1]))
+
+
+def returned(cur: Cursor[Row], session: str, seq: int) -> Any:
+    """The text of an input or steer as it goes back to its author: itself, or `{ref, size}` where it is long.
+
+    `size` is in bytes of its JSON; `long_text` reads what `ref` names.
+    """
+    row = cur.execute(_RETURNED, {"session": session, "seq": seq, "most": INLINE_BYTES}).fetchone()
+    if row is None:
+        raise Refused("not_found", "There is no such event.")
+    facts, texts, size = row
+    if size is not None and texts is None:
+        return {"ref": f"{seq}.text", "size": size}
+    return whole(bytes(facts), None if texts is None else bytes(texts))["text"]
+
+
+def long_text(session: str, ref: str, offset: int, length: int) -> dict[str, Any]:
+    """A part of a text that an event names by reference: `{text, offset, total}`, counted in code points."""
+    seq = ref.removesuffix(".text")
+    if not (ref.endswith(".text") and seq.isascii() and seq.isdigit() and len(seq) < _SEQ_DIGITS):
+        raise Refused("not_found", "There is no such text.")
+    with db.cursor("read") as cur:
+        text = payload(cur, session, int(seq)).get("text")
+    if not isinstance(text, str):
+        raise Refused("not_found", "There is no such text, or it was erased.")
+    return {"text": text[offset : offset + length], "offset": offset, "total": len(text)}
 
 
 def heads(sessions: Iterable[str]) -> dict[str, int]:

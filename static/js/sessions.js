@@ -1,7 +1,7 @@
 /** The session list: live, and where sessions begin. */
 import { byId, el, fill, openDialog, setAttribute, write } from "./dom.js";
 import { Refused, call } from "./rest.js";
-import { count, sampleServerTime, since, stopCounting } from "./session/clock.js";
+import { count, sampleServerTime, since, stopCounting } from "./clock.js";
 import { face } from "./session/presence.js";
 import { Connection } from "./session/socket.js";
 import "./times.js";

@@ -1,4 +1,6 @@
-/** What the screens say: a person's words for the engine's. Pure. The server has the same words in `sessions_app/pages/words.py`. */
+/** What the screens say: a person's words for the engine's. The server has the same words in `sessions_app/pages/words.py`. */
+
+import { serverNow } from "./clock.js";
 
 /** @typedef {{ kind: string, id: string, name: string, device?: { kind: string, name?: string } | null }} Actor */
 
@@ -45,7 +47,7 @@ export function ago(ms) {
 /** The reader's clock for a server's instant. @param {string | number} at @param {boolean} [seconds] */
 export function clockTime(at, seconds = false) {
   const date = new Date(at);
-  const day = sameDay(date, new Date()) ? "" : `${date.toLocaleDateString([], { day: "numeric", month: "short" })}, `;
+  const day = sameDay(date, new Date(serverNow())) ? "" : `${date.toLocaleDateString([], { day: "numeric", month: "short" })}, `;
   return day + date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", ...(seconds && { second: "2-digit" }), hourCycle: "h23" });
 }
 

@@ -40,7 +40,8 @@ class Postgres:
     """One server: `start()`, `url()`, `running()`, `stop()`; start again after a crash and it recovers.
 
     `fsync=False` is for tests: fast, safe against a kill, worthless after a power cut. `identity` overrides what
-    `choose_identity` finds; after a start, `identity` is what was used.
+    `choose_identity` finds; after a start, `identity` is what was used. `sockets` is an existing directory of the
+    server's user to use instead of a chosen one.
     """
 
     name = "PostgreSQL"
@@ -53,6 +54,7 @@ class Postgres:
         fsync: bool = True,
         max_connections: int = 200,
         identity: Identity | None = None,
+        sockets: Path | None = None,
     ) -> None:
         self.data = data
         self.log = log
@@ -60,6 +62,7 @@ class Postgres:
         if not fsync:
             self._options |= {"fsync": "off", "full_page_writes": "off"}
         self._child: Child | None = None
+        self._fixed_sockets = sockets
         self._sockets: Path | None = None
         self.created = False  # whether the latest start made the files
         self._wanted_identity = identity
@@ -88,7 +91,7 @@ class Postgres:
         take_over(cluster, self.identity)
         end_leftover(cluster / "postmaster.pid", "postgres", cluster, signal.SIGINT)
         if self._sockets is None:
-            self._sockets = socket_directory(self.data, "pg", owner_of(self.identity))
+            self._sockets = self._fixed_sockets or socket_directory(self.data, "pg", owner_of(self.identity))
         clear_sockets(self._sockets)
         self._child = Child(
             self._argv(binaries, cluster, self._sockets),
@@ -113,7 +116,7 @@ class Postgres:
         """Shut down within some 50 ms, whoever is connected; SIGKILL after `timeout_s` (the next start recovers)."""
         if self._child is not None and self._child.running():
             self._child.stop(signal.SIGINT, timeout_s)
-        if self._sockets is not None:
+        if self._sockets is not None and not self._fixed_sockets:
             drop_socket_directory(self._sockets)
             self._sockets = None
 

@@ -12,6 +12,7 @@ from sessions_app.engine import commands
 from sessions_app.ids import new_id
 from sessions_app.log import read
 from tests.browser.screens import Screens
+from tests.golden.make import FOLDER, TALES
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
@@ -20,6 +21,13 @@ FOLD = """async (events) => {
   const { evolve, initial } = await import("/static/js/session/state.js");
   return events.reduce(evolve, initial());
 }"""
+VIEW = """async (events) => {
+  const { View } = await import("/static/js/session/view.js");
+  const view = new View();
+  for (const event of events) view.apply(event);
+  return [...view.turns.values()].filter((turn) => turn.end).map((turn) => turn.status);
+}"""
+WORDS = {"TurnDone": "done", "TurnFailed": "failed", "TurnInterrupted": "stopped"}
 STREAM = """async ([events, pieces]) => {
   const { View } = await import("/static/js/session/view.js");
   const view = new View();
@@ -64,6 +72,17 @@ def folded(page: Page, world: World) -> tuple[Any, Any]:
     """The state as the browser folds it, and as the server keeps it, both as plain JSON."""
     events = [json.loads(frame) for frame in read.events(world.session)]
     return page.evaluate(FOLD, events), json.loads(json.dumps(read.snapshot(world.session)["state"]))
+
+
+@pytest.mark.rule("A2")
+def test_the_browser_folds_the_golden_logs_to_the_states_python_folds_them_to(screens: Callable[..., Screens]) -> None:
+    page = screens().open("ana", "/")
+    for name in TALES:
+        events = [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
+        state = json.loads((FOLDER / f"{name}.state.json").read_text())
+        assert page.evaluate(FOLD, events) == state, name
+        ends = [event["type"] for event in events if event["type"] in ("TurnDone", "TurnFailed", "TurnInterrupted")]
+        assert page.evaluate(VIEW, events) == [WORDS[type_] for type_ in ends], name
 
 
 @pytest.mark.rule("A2", "L1")

@@ -183,7 +183,7 @@ def test_the_audit_is_append_only(world: World, sql: Sql) -> None:
     world.stop()
     for statement in ("UPDATE audit SET outcome = 'x'", "DELETE FROM audit", "TRUNCATE audit"):
         with pytest.raises(psycopg.errors.IntegrityConstraintViolation):
-            sql.execute(statement)  # type: ignore[call-overload]
+            sql.execute(statement)
     assert len(sql.execute("SELECT * FROM audit").fetchall()) == 1
 
 

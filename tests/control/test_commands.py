@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import pytest
 from psycopg import Cursor
 
 from sessions_app import control
-from sessions_app.control import reports, transact
+from sessions_app.control import reports
 from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
@@ -226,7 +226,7 @@ def losing(monkeypatch: pytest.MonkeyPatch, *, after_commit: bool) -> Iterator[l
             raise psycopg.OperationalError("the connection was lost")
 
     with monkeypatch.context() as patch:
-        patch.setattr(transact.db, "cursor", cursor)
+        patch.setattr("sessions_app.control.transact.db.cursor", cursor)
         yield cut
 
 
@@ -269,14 +269,12 @@ def test_when_every_pooled_connection_was_cut_the_next_command_still_lands(world
 
 @pytest.mark.rule("M", "A4")
 def test_what_the_database_cannot_do_is_unavailable_with_a_hint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def gone(purpose: Purpose) -> Iterator[Cursor[Row]]:
+    def gone(purpose: Purpose) -> NoReturn:
         raise psycopg.OperationalError("no server")
-        yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(transact.db, "cursor", gone)
-        patch.setattr(transact.time, "sleep", lambda seconds: None)
+        patch.setattr("sessions_app.control.transact.db.cursor", gone)
+        patch.setattr("sessions_app.control.transact.time.sleep", lambda seconds: None)
         with pytest.raises(Refused) as refused:
             world.submit("hello")
     assert (refused.value.code, refused.value.status, refused.value.retry_after) == ("unavailable", 503, 2)

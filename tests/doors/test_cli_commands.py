@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import ManagementUtility
@@ -34,7 +35,7 @@ class Done:
     err: str
 
     @property
-    def json(self) -> object:
+    def json(self) -> Any:
         return json.loads(self.out)
 
 
@@ -90,7 +91,7 @@ def test_a_session_is_made_used_and_listed(ana: Run) -> None:
     assert sent.exit_code == 0
     assert sent.out.startswith("Queued; it is the next.")
     piped = ana("send", session, "-", "--json", stdin="from a pipe\n")
-    assert piped.json["position"] == 1  # type: ignore[index]
+    assert piped.json["position"] == 1
     steered = ana("steer", session, "and be brief", "--urgent")
     assert steered.out.startswith("Accepted; it lands with the next turn; nothing is running.")
     listed = ana("ls")
@@ -138,7 +139,7 @@ def test_refusals_are_one_sentence_and_json_when_asked(ana: Run) -> None:
     assert (blank.exit_code, blank.err) == (1, "steerweb: The message is empty.\n")
     as_json = ana("steer", world.session, "hi", "--turn", new_id(), "--json")
     assert as_json.exit_code == 1
-    assert as_json.json["code"] == "turn_mismatch"  # type: ignore[index]
+    assert as_json.json["code"] == "turn_mismatch"
 
 
 @pytest.mark.rule("L1", "L2")

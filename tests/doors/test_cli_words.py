@@ -152,6 +152,21 @@ def test_a_command_is_shown_with_its_output_and_end() -> None:
     assert terminal.text == "I look.\n$ ls\none\ntwo\n[error, exit 2, 1.2 s]\n"
 
 
+def test_other_tools_are_shown_with_their_arguments_on_one_line() -> None:
+    terminal = Terminal()
+    arguments = {"path": "a.txt", "content": "one\ntwo", "lines": 2}
+    terminal.event("ToolStarted", {"call": "c1", "tool": "write_file", "arguments": arguments})
+    assert terminal.text == "write_file path=a.txt content=one two lines=2\n"
+
+
+def test_that_the_worker_heard_of_a_stop_is_said_once() -> None:
+    terminal = Terminal()
+    frame = {"t": "stopping", "request": "r", "turn": TURN, "phase": "tool", "acknowledged_ms": None}
+    for acknowledged_ms in (None, 12, 12):
+        terminal.printer.frame({**frame, "acknowledged_ms": acknowledged_ms})
+    assert terminal.text == "… the worker got it after 12 ms\n"
+
+
 @pytest.mark.rule("E8")
 def test_an_interruption_says_who_and_what_is_left() -> None:
     terminal = Terminal()

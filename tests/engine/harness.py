@@ -13,6 +13,7 @@ from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft, Event, text_slots
 from sessions_app.engine.fold import evolve
 from sessions_app.engine.state import Loop, State, Turn, from_json, to_json
+from sessions_app.log.read import INLINE_BYTES
 
 ANA = Actor("person", "a", "Ana", Device("desk", "Ana's desk"))
 BEN = Actor("person", "b", "Ben", Device("phone", "Ben's phone"))
@@ -46,7 +47,7 @@ class Memory:
     def do(self, command: c.Command, actor: Actor = SYSTEM) -> Decision:
         """Decide and append; raises `Refused` and then leaves everything as it was."""
         self.now_ms += 7
-        context = Context(actor, self.now_ms, self.phases, lambda seq: self.log[seq - 1].data)
+        context = Context(actor, self.now_ms, self.phases, lambda seq: self.log[seq - 1].data, self._returned)
         before = to_json(self.state)
         try:
             decision = decide(self.state, command, context)
@@ -79,6 +80,10 @@ class Memory:
             self.log.append(event)
             self.state = evolve(self.state, event)
             self.forgetful = evolve(self.forgetful, without_texts(event))
+
+    def _returned(self, seq: int) -> Any:
+        text = self.log[seq - 1].data["text"]
+        return text if len(text) <= INLINE_BYTES else {"ref": f"{seq}.text", "size": len(text)}
 
     def round_trip(self) -> State:
         return from_json(to_json(self.state))

@@ -1,4 +1,4 @@
-"""A worker killed or frozen at each phase of a turn: nothing keeps running, the turn ends, the session goes on (J2, J6)."""
+"""A worker killed or frozen at each phase of a turn: nothing keeps running, the turn ends, the session goes on."""
 
 import pytest
 

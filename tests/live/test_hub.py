@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -14,11 +15,12 @@ from sessions_app import control
 from sessions_app.ids import new_id
 from sessions_app.live.client import DROP_ABOVE, MERGE_ABOVE, STALL_S
 from sessions_app.live.counters import counters
+from sessions_app.live.feed import Reader
 from sessions_app.live.hub import Hub
 from sessions_app.live.watch import Watch
 from sessions_app.log import bell, stream
 from sessions_app.log.stream import Piece
-from tests.live.recording import Watcher
+from tests.live.recording import RecordingWire, Watcher
 from tests.support import services
 from tests.support.waiting import wait_until_async
 from tests.support.world import World, person
@@ -346,6 +348,40 @@ async def test_a_session_nobody_watches_is_let_go_of(hub: Hub, world: World, mon
     async with watching(hub, world, again):
         world.submit("heard again")
         await until(lambda: again.seqs() == [1, 2, 3, 4], "the event")
+
+
+@pytest.mark.rule("A7", "L5")
+@pytest.mark.scenario("D35")
+async def test_a_beat_tells_the_newest_seq_and_the_databases_time(
+    hub: Hub, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessions_app.live.hub.BEAT_S", 0.2)
+    replaying, watcher = Watcher(world.owner, after=1), Watcher(world.owner)
+    again = Hub(hub.redis_url)
+    again.start()
+    async with watching(again, world, watcher) as watch:
+        again.join(watch, replaying.client)
+        await until(lambda: watcher.frames("beat") and "now" in watcher.frames("beat")[-1], "beats")
+        beat = watcher.frames("beat")[-1]
+        assert beat["head"] == 3
+        assert abs((datetime.fromisoformat(beat["now"]) - datetime.now(UTC)).total_seconds()) < 30
+        assert replaying.frames("beat")[-1]["head"] == 1
+    await again.stop()
+
+
+@pytest.mark.rule("L5")
+async def test_the_list_is_told_by_the_slow_poll_what_the_bell_did_not_bring(
+    hub: Hub, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = RecordingWire()
+    reader = Reader(wire, world.owner, "observer", caught_up=True)
+    await hub.feed.join(reader)
+    assert [(frame["id"], frame["state"]) for frame in wire.frames] == [(world.session, "idle")]
+    await until(lambda: hub.feed.seen.get(world.session) == 3, "a round of the poll, so that what follows is news", 5)
+    monkeypatch.setattr("sessions_app.control.transact.bell.ring", lambda appended: None)
+    world.submit("unheard")
+    await until(lambda: wire.frames[-1]["state"] == "waiting", "the new state", 5)
+    hub.feed.leave(reader)
 
 
 @pytest.mark.rule("L5")

@@ -15,7 +15,7 @@ from sessions_app.ids import new_id
 from sessions_app.live import commands
 from sessions_app.live.commands import Command
 from sessions_app.live.lanes import MOST_WAITING, Lane
-from sessions_app.live.threads import Pool
+from sessions_app.live.threads import THREADS, Pool
 from sessions_app.people.principals import Principal
 from tests.live.recording import Watcher
 from tests.support.waiting import wait_until_async
@@ -52,7 +52,7 @@ async def test_a_stop_overtakes_the_commands_of_its_client_and_those_keep_their_
 
     monkeypatch.setattr(commands, "execute", execute)
     in_order, stops = Lane("s", watcher.client, Pool.COMMANDS), Lane("s", watcher.client, Pool.STOPS)
-    others = [Lane("s", Watcher(ANA).client, Pool.COMMANDS) for _ in range(2 * Pool.COMMANDS.value)]
+    others = [Lane("s", Watcher(ANA).client, Pool.COMMANDS) for _ in range(2 * THREADS[Pool.COMMANDS])]
     async with running(in_order, stops, *others):
         for lane in others:  # every thread for commands is busy, and as many wait for one
             lane.put(Command("submit", new_id(), {}))
@@ -98,10 +98,11 @@ async def test_what_goes_wrong_is_answered_and_the_next_command_runs(monkeypatch
 
 
 @pytest.mark.rule("M")
-async def test_a_flood_of_commands_is_refused_not_kept() -> None:
-    lane = Lane("s", Watcher(ANA).client, Pool.COMMANDS)
+@pytest.mark.parametrize(("pool", "code"), [(Pool.COMMANDS, "rate_limited"), (Pool.STOPS, "unavailable")])
+async def test_a_flood_of_commands_is_refused_not_kept(pool: Pool, code: str) -> None:
+    lane = Lane("s", Watcher(ANA).client, pool)
     for _ in range(MOST_WAITING):
-        lane.put(Command("submit", new_id(), {}))
+        lane.put(Command("interrupt", new_id(), {}))
     with pytest.raises(Refused) as refused:
-        lane.put(Command("submit", new_id(), {}))
-    assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
+        lane.put(Command("interrupt", new_id(), {}))
+    assert (refused.value.code, refused.value.retry_after) == (code, 1)

@@ -52,7 +52,7 @@ def test_no_hand_changes_or_removes_an_event(world: World, sql: Sql) -> None:
     before = sql.execute("SELECT * FROM event ORDER BY seq").fetchall()
     for statement in BY_HAND:
         with pytest.raises(psycopg.errors.IntegrityError):
-            sql.execute(statement)  # type: ignore[call-overload]
+            sql.execute(statement)
         assert sql.execute("SELECT * FROM event ORDER BY seq").fetchall() == before, statement
 
 
@@ -66,7 +66,7 @@ def test_after_a_content_erased_only_the_texts_may_go_and_only_of_that_event(wor
         "DELETE FROM event WHERE seq = 4",
     ):
         with pytest.raises(psycopg.errors.IntegrityConstraintViolation):
-            sql.execute(statement)  # type: ignore[call-overload]
+            sql.execute(statement)
 
 
 @pytest.mark.rule("A3")

@@ -65,7 +65,7 @@ DAMAGES: list[tuple[str, int, str]] = [
     ("DELETE FROM event WHERE seq = 15", 15, "it is missing, with all events up to 15"),
     ("DELETE FROM event", 1, "it is missing, with all events up to 15"),
     ("UPDATE event SET seq = 21 - seq WHERE seq IN (10, 11)", 10, MOVED),
-    ("UPDATE event SET seq = seq + 1 WHERE seq > 9; " + COPY % 10, 10, MOVED),  # noqa: S608 (a number of ours)
+    ("UPDATE event SET seq = seq + 1 WHERE seq > 9; " + COPY % 10, 10, MOVED),
     (COPY % 16, 16, MOVED),
 ]
 
@@ -77,7 +77,7 @@ def test_whatever_was_done_is_found_and_named(world: World, sql: Sql) -> None:
     sql.execute("ALTER TABLE event DROP CONSTRAINT event_pkey")  # or a renumbering would trip over itself
     for statement, seq, what in DAMAGES:
         with behind_its_back(sql):
-            sql.execute(statement)  # type: ignore[call-overload]
+            sql.execute(statement)
         assert (seq, what) in faults(world), statement
         with behind_its_back(sql):
             sql.execute("DELETE FROM event; INSERT INTO event TABLE saved")
@@ -117,7 +117,7 @@ def test_a_cached_column_that_differs_is_reported_and_rebuilt(world: World, sql:
         "title": "UPDATE session SET title = 'x'",
     }
     for column, statement in damages.items():
-        sql.execute(statement)  # type: ignore[call-overload]
+        sql.execute(statement)
         what = f"the cached column `{column}` differs from the fold of the log"
         assert (None, what) in faults(world)
         assert (None, what) in [(fault.seq, fault.what) for fault in chain.rebuild(world.session)]

@@ -4,15 +4,23 @@ The services themselves start with the first test that needs them (services.py),
 """
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 # One root per pytest process, so each xdist worker has its own servers and a test may kill them.
-ROOT = Path(tempfile.mkdtemp(prefix="steerweb-test-"))
+PREFIX = "steerweb-test-"
+for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    owner = old.name.split("-")[2]
+    if owner.isdigit() and not Path(f"/proc/{owner}").exists():  # left by a test process that was killed
+        shutil.rmtree(old, ignore_errors=True)
+ROOT = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
 DATA = ROOT / "data"
 DATA.mkdir(mode=0o700)
 REDIS_SOCKETS = ROOT / "kv"
 REDIS_SOCKETS.mkdir(mode=0o700)
+POSTGRES_SOCKETS = ROOT / "pg"
+POSTGRES_SOCKETS.mkdir(mode=0o700)
 
 # No test reaches a real provider, or a running `up`, by accident.
 for name in [name for name in os.environ if name.endswith(("_API_KEY", "_API_TOKEN")) or name == "OPENAI_BASE_URL"]:

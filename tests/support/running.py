@@ -8,11 +8,12 @@ from typing import Any
 from sessions_app import control
 from sessions_app.engine.events import Event
 from sessions_app.ids import new_id
-from sessions_app.log import read, stream
+from sessions_app.log import db, read, stream
 from sessions_app.people.principals import Principal
 from tests.support.waiting import wait_until
 from tests.support.world import person
 
+_COUNT = "SELECT count(*) FROM event WHERE session_id = %s AND type = %s"
 MODEL = "openai-chat:scripted"
 ENDLESS = "(setsid sh -c 'while true; do date >> g; sleep 0.1; done' &) ; while true; do date >> f; sleep 0.1; done"
 """A command that never ends, with a child that has left its process group and session."""
@@ -43,15 +44,32 @@ class Running:
         return control.wait_stopped(self.id, receipt, wait_s)
 
     def events(self, *types: str) -> list[Event]:
-        return [event for event in read.engine_events(self.id) if not types or event.type in types]
+        """All events, or those of some types; of these the newest thousand."""
+        if not types:
+            return read.engine_events(self.id)
+        with db.cursor("read") as cur:
+            found = read.rows(cur, self.id, types=types, order="desc")
+        return [read.as_event(row) for row in reversed(found)]
 
     def count(self, type_: str) -> int:
-        return len(self.events(type_))
+        with db.cursor("read") as cur:
+            row = cur.execute(
+                "SELECT count(*) FROM event WHERE session_id = %s AND type = %s", (self.id, type_)
+            ).fetchone()
+        return int(row[0]) if row else 0
 
     def until(self, type_: str, number: int = 1, timeout_s: float = 60) -> Event:
         """The `number`th event of that type, once it is there."""
         wait_until(lambda: self.count(type_) >= number, f"{type_} number {number}", timeout_s)
         return self.events(type_)[number - 1]
+
+    def until_idle(self) -> None:
+        """Wait until nothing of this session runs."""
+        wait_until(self._idle, "the idle edge")
+
+    def _idle(self) -> bool:
+        loops = read.snapshot(self.id)["state"]["loops"].values()
+        return all(loop["status"] != "running" for loop in loops)
 
     def file(self, name: str) -> Path:
         return self.workspace / name

@@ -18,6 +18,8 @@ import redis
 from psycopg import sql
 
 from steerweb.services import Postgres, Valkey
+from steerweb.services.identity import choose_identity
+from steerweb.services.process import Identity
 from tests.support import early
 
 TEMPLATE = "steerweb_template"
@@ -28,7 +30,9 @@ _numbers = count(1)
 @cache
 def postgres() -> Postgres:
     """This process's PostgreSQL, started with the first call; a test that ends it starts it again."""
-    server = Postgres(early.DATA, log=early.ROOT / "postgres.log", fsync=False)
+    # Where it has to run as `nobody`, it cannot enter this process's folder.
+    sockets = None if choose_identity() is Identity.NOBODY else early.POSTGRES_SOCKETS
+    server = Postgres(early.DATA, log=early.ROOT / "postgres.log", fsync=False, sockets=sockets)
     server.start()
     return server
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from sessions_app.worker.tools.base import ToolOutcome
 from sessions_app.worker.tools.registry import run_tool
 from sessions_app.worker.tools.transcript import HEAD_BYTES, LIVE_CHARACTERS, LIVE_NOTE, TAIL_BYTES, Transcript
+from tests.support.stack import free_port
 from tests.worker.wardens import ESCAPE, ESCAPED, alive, guarded, mark, new_token, tool_context, until
 
 
@@ -70,6 +73,26 @@ async def test_a_stop_ends_the_tree_and_keeps_the_output_so_far(tmp_path: Path) 
         assert alive(token) == []
         assert (outcome.outcome, outcome.output, outcome.surviving) == ("interrupted", "line 1\n", [])
         assert len([process for process in outcome.ended if process.command.endswith(token)]) == ESCAPED
+
+
+@pytest.mark.rule("E7")
+@pytest.mark.scenario("D06")
+async def test_a_stopped_server_gives_its_port_back(tmp_path: Path) -> None:
+    port = free_port()
+    command = f"sh -c 'setsid {sys.executable} -m http.server {port} --bind 127.0.0.1 & wait'"
+    async with guarded(tmp_path) as ward:
+        for _ in range(2):
+            context = tool_context(ward)
+            running = asyncio.ensure_future(run_tool("shell", {"command": command}, context))
+            await until(lambda: _answers(port), "the server")
+            context.stop.set()
+            assert (await running).outcome == "interrupted"
+            assert not _answers(port)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.rule("E6")

@@ -20,15 +20,18 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Who commands, the database's time in ms, the running turns' phases, and the stored payload of an event by seq.
+    """Who commands, the database's time in ms, the running turns' phases, and the texts of earlier events by seq.
 
-    The payloads are there for the texts of what waits, which the state holds by reference.
+    The texts are there for what waits, which the state holds by reference. `payload` is an event's whole payload;
+    `returned` its text as it goes back to its author: itself, or `{ref, size}` where it is long, so that giving back a
+    full queue takes no longer than a stop may (E11).
     """
 
     actor: Actor
     now_ms: int
     phases: Mapping[str, Phase]
     payload: Callable[[int], Data]
+    returned: Callable[[int], Any]
 
     def text(self, seq: int, key: str = "text") -> Any:
         """A text of an earlier event; `{"erased": true}` where it was erased (A3), None where there is none."""

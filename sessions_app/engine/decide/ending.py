@@ -50,14 +50,14 @@ class Aftermath:
     def cancel(self, inputs: Iterable[Input], reason: str) -> None:
         """Leave unrun, each with its text for its author (B5)."""
         for entry in inputs:
-            text = self.context.text(entry.text_seq)
+            text = self.context.returned(entry.text_seq)
             self._add("InputCancelled", {"input": entry.id, "reason": reason, "text": text})
             self.inputs["cancelled"].append(entry.id)
 
     def withdraw(self, steers: Iterable[Steer], reason: str) -> None:
         """Leave undelivered, each with its text for its sender (D8)."""
         for steer in steers:
-            text = self.context.text(steer.text_seq)
+            text = self.context.returned(steer.text_seq)
             self._add("SteerWithdrawn", {"steer": steer.id, "reason": reason, "text": text})
             self.steers["withdrawn"].append(steer.id)
 

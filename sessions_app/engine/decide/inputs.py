@@ -58,7 +58,7 @@ def changed(loop: Loop, entry: Input, text: str, position: int, request: str | N
 
 def cancelled(loop: Loop, entry: Input, reason: str, context: Context, turn: str | None = None) -> Draft:
     """One entry leaves the inbox unrun, with its text for its author (B5)."""
-    data = {"input": entry.id, "reason": reason, "text": context.text(entry.text_seq)}
+    data = {"input": entry.id, "reason": reason, "text": context.returned(entry.text_seq)}
     return Draft("InputCancelled", data, loop.id, turn)
 
 

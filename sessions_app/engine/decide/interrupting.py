@@ -210,7 +210,7 @@ def give_reason(state: State, command: GiveReason, context: Context) -> Decision
     """Say afterwards why; refers to the terminal, changes nothing of it (B6)."""
     check_text(command.reason, REASON_BYTES, "reason")
     data = {"request": command.request, "turn": command.turn, "reason": command.reason}
-    return Decision((Draft("InterruptReasonGiven", data, command.loop, command.turn),), {"reason": command.reason})
+    return Decision((Draft("InterruptReasonGiven", data, command.loop, command.turn),), {"id": command.turn})
 
 
 def survivors_ended(state: State, command: SurvivorsEnded, context: Context) -> Decision:

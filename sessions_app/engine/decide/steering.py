@@ -53,7 +53,7 @@ def find_steer(state: State, steer_id: str) -> tuple[Loop, Steer]:
 
 def withdraw(loop: Loop, pending: Steer, reason: str, context: Context, turn: str | None = None) -> Draft:
     """One steer leaves undelivered, with its text (D8)."""
-    data = {"steer": pending.id, "reason": reason, "text": context.text(pending.text_seq)}
+    data = {"steer": pending.id, "reason": reason, "text": context.returned(pending.text_seq)}
     return Draft("SteerWithdrawn", data, loop.id, turn)
 
 

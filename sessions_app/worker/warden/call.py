@@ -27,10 +27,10 @@ LINGER_S = 0.2
 START_S = 5.0
 """How long a start may take to be heard of: a tool that stops its reaper at once would silence it for ever."""
 KILL_S = 2.0
+"""How long SIGKILL may take before what is left counts as surviving."""
 SURVIVORS_LOOK_S = 1.0
 QUIET_LOOKS = 20
 """How often nothing must be found of a call whose reaper was killed: a process that hops may slip through one look."""
-"""How long SIGKILL may take before what is left counts as surviving."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,12 @@ class Call:
         loop.add_reader(spawned.status, self._read_status)
         try:
             await _first(self._running, self._kill, timeout_s=START_S)
-            if self._running.done():
-                self._running.result()
+            self._raise_if_unable()
             self._learn_first()
             if not self._kill.done():
                 on_started(spawned.root.pid)
             await self._command_or_kill()
+            self._raise_if_unable()
             surviving = await self._end_tree()
         finally:
             loop.remove_reader(spawned.status)
@@ -140,6 +140,11 @@ class Call:
         while left:
             await _first(self._gone, timeout_s=SURVIVORS_LOOK_S)
             left = await self._kill_rest(0)
+
+    def _raise_if_unable(self) -> None:
+        """Raise what kept the command from running; a kill that came first is what counts otherwise."""
+        if self._running.done() and not self._kill.done():
+            self._running.result()
 
     async def _command_or_kill(self) -> None:
         """Until the command has ended, or a kill or the time limit has come."""

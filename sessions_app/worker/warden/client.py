@@ -154,7 +154,7 @@ class Warden:
                 if not self._hello.done():
                     self._hello.set_result(None)
             case "marked":
-                self._on_marked([str(turn) for turn in header["turns"]])
+                self._loop.call_soon(self._on_marked, [str(turn) for turn in header["turns"]])
             case "renewed":
                 self._unanswered_since = None
             case "lapsed":
@@ -164,7 +164,8 @@ class Warden:
                 self._end()
             case "survivors_ended":
                 if self._on_survivors_ended:
-                    self._on_survivors_ended(header["turn"], header["call"], processes_from_json(header["ended"]))
+                    ended = processes_from_json(header["ended"])
+                    self._loop.call_soon(self._on_survivors_ended, header["turn"], header["call"], ended)
             case _ if (call := self._calls.get(header.get("key", 0))) and call.hear(header, body):
                 del self._calls[header["key"]]
 
@@ -185,7 +186,7 @@ class Warden:
     def _tell_gone(self, reason: str) -> None:
         if not self._gone_told:
             self._gone_told = True
-            self._on_gone(reason)
+            self._loop.call_soon(self._on_gone, reason)
 
     def _kill_process(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -73,7 +73,7 @@ class Custody:
 
     def reaped(self, pid: int, status: int) -> None:
         """The warden has reaped a child; only a call's root means something."""
-        for call in self._calls.values():
+        for call in (*self._calls.values(), *self._surviving):
             if call.pid == pid:
                 call.root_ended(status)
                 return
@@ -130,11 +130,11 @@ class Custody:
             self._report(call, call.report_reason)
         if result.surviving:
             sys.stderr.write(f"warden {self._worker}: {len(result.surviving)} processes outlived SIGKILL\n")
+            self._surviving.add(call)
             self._spawn_task(self._watch_survivors(call))
 
     async def _watch_survivors(self, call: Call) -> None:
         """Tell when the survivors of a kill have ended at last (E7)."""
-        self._surviving.add(call)
         await call.survivors_gone()
         self._surviving.discard(call)
         ended = call.processes.surviving

@@ -20,7 +20,7 @@ from sessions_app.worker.warden.isolation import Isolation, choose
 from sessions_app.worker.warden.link import Link
 from sessions_app.worker.warden.reports import Reporter
 from sessions_app.worker.warden.shapes import KilledBy
-from sessions_app.worker.warden.spawn import harden
+from sessions_app.worker.warden.spawn import adopt_orphans, keep_private
 from sessions_app.worker.warden.wire import Header
 
 REPORT_FOR_S: Final = 60.0
@@ -146,7 +146,8 @@ def main() -> None:
     except ValueError as error:
         sys.stderr.write(f"warden: {error}\n")
         raise SystemExit(2) from error
-    harden()
+    adopt_orphans()
+    keep_private()
     loop = asyncio.new_event_loop()
     loop.run_until_complete(_run(sock, isolation))
     sys.stderr.flush()

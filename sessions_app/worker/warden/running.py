@@ -40,7 +40,8 @@ class RunningCall:
         """News of this call; whether it is the last."""
         match header["op"]:
             case "output":
-                self._on_output(body)
+                # Not from here: whatever it raises must not cost the line to the warden.
+                asyncio.get_running_loop().call_soon(self._on_output, body)
                 return False
             case "started":
                 self.pid = int(header["pid"])

@@ -31,9 +31,13 @@ class Spawned:
     output: int
 
 
-def harden() -> None:
-    """Make this process adopt what its children orphan, and keep other processes of its user out of its memory."""
+def adopt_orphans() -> None:
+    """Make this process the parent of what its children orphan."""
     _PRCTL(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def keep_private() -> None:
+    """Keep other processes of this user, such as tools, out of this one's memory and environment."""
     _PRCTL(_SET_DUMPABLE, 0, 0, 0, 0)
 
 

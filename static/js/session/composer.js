@@ -6,7 +6,7 @@
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { Refused, commandId } from "../rest.js";
 import { count as countOf, counting, size, thing } from "../words.js";
-import { count, since, stopCounting } from "./clock.js";
+import { count, since, stopCounting } from "../clock.js";
 import { primary } from "./state.js";
 import { stopping, waiting } from "./strip.js";
 

@@ -7,7 +7,7 @@
  * @typedef {{ readText: (ref: string, size: number) => Promise<string> }} Context
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
-import { count, since, stopCounting } from "./clock.js";
+import { count, since, stopCounting } from "../clock.js";
 import { Output } from "./output.js";
 import { actorName, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, hue, outcomeWords, stoppedBy } from "../words.js";
 

@@ -1,7 +1,7 @@
 /** A session page: the snapshot it was served with, then the live log; everything on screen is drawn from these two. */
 import { byId, fill, el, openDialog, readJson, button } from "../dom.js";
 import { Refused, call, commandId } from "../rest.js";
-import { sampleServerTime } from "./clock.js";
+import { sampleServerTime } from "../clock.js";
 import { Composer } from "./composer.js";
 import { listenDialogs, typing } from "./dialogs.js";
 import { Older } from "./older.js";
@@ -203,10 +203,10 @@ function listenKeys() {
   let escapedAt = -Infinity;
   addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.isComposing || document.querySelector("dialog[open], [popover]:popover-open")) return;
-    if (performance.now() - escapedAt < ESCAPES_MS && stop?.active) {
+    if (event.timeStamp - escapedAt < ESCAPES_MS && stop?.active) {
       escapedAt = -Infinity;
       void stop.press();
-    } else escapedAt = performance.now();
+    } else escapedAt = event.timeStamp;
   });
   addEventListener("keydown", (event) => {
     if (event.key === "/" && !typing(event.target) && sayForm && !document.querySelector("dialog[open]")) {

@@ -4,7 +4,7 @@
  */
 import { button, el, fill, setAttribute } from "../dom.js";
 import { REASONS, actorName, count as countOf, duration, endedByWords, fromDevice } from "../words.js";
-import { count, serverNow, since } from "./clock.js";
+import { count, serverNow, since } from "../clock.js";
 import { many, when } from "./items.js";
 
 /** @typedef {import("./view.js").StopView} StopView @typedef {import("./state.js").State} State */

@@ -1,7 +1,7 @@
 /** The status strip: the state in words with a clock that counts, the connection, the title. */
 import { setAttribute, write } from "../dom.js";
 import { actorName, clockTime, count as countOf, counting, doing, duration } from "../words.js";
-import { count, serverNow, since, stopCounting } from "./clock.js";
+import { count, serverNow, since, stopCounting } from "../clock.js";
 import { primary } from "./state.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./socket.js").Status} Status */

@@ -4,7 +4,7 @@
  */
 import { el, fill, setAttribute, write } from "../dom.js";
 import { actorName, counting, duration, hue, money } from "../words.js";
-import { count, since, stopCounting } from "./clock.js";
+import { count, since, stopCounting } from "../clock.js";
 import { DRAWINGS, when } from "./items.js";
 
 /** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./view.js").Item} Item */

@@ -12,7 +12,7 @@
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, item: Item }} Block
  * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
  */
-import { serverNow } from "./clock.js";
+import { serverNow } from "../clock.js";
 import { RULES } from "./view_rules.js";
 
 let stamps = 0;

@@ -1,0 +1,221 @@
+"""Stops against a real worker, real processes and a real provider connection."""
+
+import socket
+import threading
+
+import pytest
+
+from sessions_app import control
+from sessions_app.engine.errors import Refused
+from sessions_app.ids import new_id
+from sessions_app.log import read, stream
+from tests.support.model_server import ModelServer, call, fail, say
+from tests.support.running import ENDLESS, Running
+from tests.support.stack import free_port
+from tests.support.waiting import stays_true, wait_until
+from tests.support.world import person
+
+pytestmark = pytest.mark.usefixtures("worker")
+
+
+@pytest.mark.rule("E6", "E7", "E8", "C4", "C5")
+@pytest.mark.scenario("D05", "D07")
+def test_an_endless_command_and_its_escaped_child_are_dead_and_the_history_stays_acceptable(
+    server: ModelServer,
+) -> None:
+    session = Running.create()
+    for round_ in range(1, 6):
+        server.script([say(f"Round {round_}."), call("shell", command=ENDLESS)])
+        before = {name: session.size(name) for name in ("f", "g")}
+        session.submit("Run it.")
+        wait_until(lambda: all(session.size(n) > before[n] for n in ("f", "g")), "both files growing", 60)  # noqa: B023
+        outcome = session.stop(reason="seen enough", queue="hold")
+        assert outcome == {"stopped": True, "joined": False, "turns": outcome["turns"], "note": None}
+        stays_true(session.unchanged("f", "g"), "the files' sizes", 0.4)
+        terminal = session.events("TurnInterrupted")[-1]
+        listed = " ".join(process["command"] for process in terminal.data["processes"]["ended"])
+        assert "date >> f" in listed and "date >> g" in listed
+        assert terminal.data["processes"]["surviving"] == [] and terminal.data["steps_kept"] == 1
+    server.script([say("Hello.")])
+    session.submit("hello")
+    session.until("TurnDone")
+    results = [said for said in server.requests[-1].history if said.role == "tool"]
+    assert len(results) == 5 and all("ended by a stop" in said.text for said in results)
+
+
+@pytest.mark.rule("E6")
+@pytest.mark.scenario("D06")
+def test_a_port_held_by_a_grandchild_is_free_again(server: ModelServer) -> None:
+    port = free_port()
+    command = f"sh -c 'python3 -m http.server {port} --bind 127.0.0.1 & wait'"
+    session = Running.create()
+
+    def listening() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    for _ in range(2):
+        server.script([call("shell", command=command)])
+        session.submit("Serve.")
+        wait_until(listening, "the server's port", 60)
+        session.stop(queue="hold")
+        assert not listening()
+
+
+@pytest.mark.rule("C4")
+@pytest.mark.scenario("D08")
+def test_the_model_is_told_what_a_stopped_command_had_done(server: ModelServer) -> None:
+    session = Running.create()
+    command = "for i in $(seq 1 100); do echo line $i | tee -a out; sleep 0.05; done"
+    server.script([call("shell", command=command)], [say("I see.")])
+    session.submit("Write.")
+    wait_until(lambda: "line 5\n" in _text(session, "tool"), "five lines of live output", 60)
+    session.stop(queue="hold")
+    session.submit("What happened?")
+    session.until("TurnDone")
+    told = next(said.text for said in server.requests[-1].history if said.role == "tool")
+    assert "started" in told and "partial effects" in told and "line 5" in told and "line 100" not in told
+    assert session.file("out").read_text().count("line") == told.count("line ")
+    assert session.events("ToolSettled")[0].data["outcome"] == "interrupted"
+
+
+def _text(session: Running, kind: str) -> str:
+    return "".join(piece.text for piece in stream.read(session.id) if piece.kind == kind)
+
+
+@pytest.mark.rule("E6", "C3", "L2")
+@pytest.mark.scenario("D04", "D20")
+def test_a_streaming_reply_is_cut_off_its_connection_closed_and_its_text_kept_for_review(server: ModelServer) -> None:
+    session = Running.create()
+    words = " ".join(f"w{n}" for n in range(2000))
+    server.script([say(words, delay_s=0.02)], [say("Fresh.")])
+    session.submit("Talk. " + "x" * 3000)
+    server.wait_for(lambda s: s.requests[-1].sent_tokens >= 40, 60)
+    session.stop(reason="too long", queue="hold")
+    server.wait_for(lambda s: s.requests[0].closed_at is not None, 5)
+    sent = server.requests[0].sent_tokens
+    terminal = session.events("TurnInterrupted")[0]
+    cut = terminal.data["cut_off"]["text"]
+    assert words.startswith(cut) and len(cut.split()) >= 30 and terminal.data["phase"] == "model"
+    assert abs(terminal.data["usage"]["output_tokens"] - len(cut) / 4) < 2
+    stays_true(lambda: server.requests[0].sent_tokens == sent, "the count of sent tokens", 0.3)
+    session.submit("Go on.")
+    session.until("TurnDone")
+    assert "too long" in server.requests[-1].last.text and "w1 w2" not in server.requests[-1].text
+
+
+@pytest.mark.rule("E6")
+@pytest.mark.scenario("D43")
+def test_a_stop_cuts_a_back_off_short(server: ModelServer) -> None:
+    session = Running.create()
+    server.script([fail(429, retry_after=30)])
+    session.submit("Ask.")
+    wait_until(lambda: any(p["phase"] == "retry" for p in read.phases(session.id)), "the back-off", 60)
+    session.stop(queue="hold")
+    terminal = session.events("TurnInterrupted")[0]
+    assert terminal.data["phase"] == "retry" and terminal.data["settled_ms"] < 10_000
+    assert len(server.requests) == 1
+
+
+@pytest.mark.rule("E3", "B6")
+@pytest.mark.scenario("D14")
+def test_a_stop_around_completion_has_one_outcome_two_hundred_times(server: ModelServer) -> None:
+    session = Running.create()
+    server.handler = lambda _: [say("ok", delay_s=0.02)]
+    outcomes = set()
+    for number in range(200):
+        session.submit(f"run {number}")
+        session.until("TurnStarted", number + 1)
+        threading.Event().wait((number % 26) * 0.002)  # the stop comes 0 to 50 ms later; the reply takes about 25
+        outcome = session.stop(queue="run")
+        session.until_idle()
+        ends = session.events("TurnDone", "TurnInterrupted", "TurnFailed")
+        assert len(ends) == number + 1 and ends[-1].type != "TurnFailed"
+        assert outcome["stopped"] == (ends[-1].type == "TurnInterrupted")
+        outcomes.add(outcome["note"])
+    assert outcomes == {None, "idle"}, "both sides of the race were met"
+
+
+@pytest.mark.rule("E3", "B6")
+@pytest.mark.scenario("D14")
+def test_a_stop_around_a_failure_keeps_the_error_or_stops_it(server: ModelServer) -> None:
+    session = Running.create()
+    server.handler = lambda _: [fail(400, "scripted refusal")]
+    for number in range(30):
+        session.submit(f"run {number}")
+        session.until("TurnStarted", number + 1)
+        threading.Event().wait((number % 15) * 0.003)
+        outcome = session.stop(queue="clear")
+        session.until_idle()
+        end = session.events("TurnDone", "TurnInterrupted", "TurnFailed")[-1]
+        assert outcome["stopped"] == (end.type == "TurnInterrupted")
+        if end.type == "TurnFailed":
+            assert "scripted refusal" in end.data["error"]["detail"]
+    assert session.count("TurnFailed") > 0 and session.count("TurnDone") == 0
+
+
+@pytest.mark.rule("E5", "E10")
+@pytest.mark.scenario("D12")
+@pytest.mark.parametrize("gap_s", [0, 0.05, 0.3])
+def test_what_is_sent_right_after_a_stop_runs_and_is_answered(server: ModelServer, gap_s: float) -> None:
+    session = Running.create()
+    server.handler = lambda request: (
+        [say("done instead")] if "instead" in request.last.text else [call("shell", command="sleep 60")]
+    )
+    for number in range(20):
+        session.submit(f"work {number}")
+        session.until("ToolStarted", number + 1)
+        receipt = control.interrupt(session.owner, session.id, new_id(), queue="hold")
+        threading.Event().wait(gap_s)
+        session.submit(f"do {number} instead")
+        assert control.wait_stopped(session.id, receipt, 10)["stopped"] is True
+        session.until("TurnDone", number + 1)
+        session.until_idle()
+    assert session.count("TurnInterrupted") == 20 and session.count("TurnStarted") == 40
+
+
+@pytest.mark.rule("E3", "E7")
+@pytest.mark.scenario("D13")
+def test_six_presses_and_a_second_owner_make_one_stop_of_a_tool_that_ignores_being_asked(server: ModelServer) -> None:
+    session = Running.create()
+    ben = person("ben", "phone")
+    control.set_member(session.owner, session.id, new_id(), person="ben", role="owner")
+    server.script([call("shell", command="trap '' TERM; echo ready; while true; do sleep 0.1; done")])
+    session.submit("Ignore me.")
+    wait_until(lambda: "ready" in _text(session, "tool"), "the tool", 60)
+    presses = [control.interrupt(session.owner, session.id, new_id(), queue="hold") for _ in range(6)]
+    presses.append(control.interrupt(ben, session.id, new_id(), queue="clear"))
+    assert [press["joined"] for press in presses] == [False, *[True] * 6]
+    outcomes = [control.wait_stopped(session.id, press, 10) for press in presses]
+    assert [outcome["stopped"] for outcome in outcomes] == [True, *[False] * 6]
+    assert session.count("InterruptRequested") == session.count("TurnInterrupted") == 1
+    terminal = session.events("TurnInterrupted")[0]
+    assert terminal.actor.name == "ana" and terminal.data["ended_by"] == "worker"
+    assert terminal.data["processes"]["surviving"] == []
+
+
+@pytest.mark.rule("E4")
+def test_a_deadline_claims_nothing_and_the_stop_goes_on(server: ModelServer) -> None:
+    session = Running.create()
+    server.script([call("shell", command="trap '' TERM; echo ready; while true; do sleep 0.1; done")])
+    session.submit("Ignore me.")
+    wait_until(lambda: "ready" in _text(session, "tool"), "the tool", 60)
+    with pytest.raises(Refused) as refused:
+        session.stop(wait_s=0.05, queue="hold")
+    assert refused.value.code == "deadline" and refused.value.data["turns"]
+    assert session.until("TurnInterrupted").data["cause"] == "person"
+
+
+@pytest.mark.rule("J5", "C4")
+@pytest.mark.scenario("D09")
+def test_with_nobody_watching_a_turn_runs_to_its_end(server: ModelServer) -> None:
+    session = Running.create()
+    server.script(
+        [call("shell", command="echo one")], [call("shell", command="echo two")], [say("Both done.")], [say("Yes.")]
+    )
+    session.submit("Two calls.")
+    session.until("TurnDone")
+    assert [event.data["output"].strip() for event in session.events("ToolSettled")] == ["one", "two"]
+    session.submit("Are they?")
+    session.until("TurnDone", 2)
+    assert session.count("TurnInterrupted") == 0
