@@ -76,7 +76,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     identity = str(session)
     role = role_in(request, session)
     row = Session.objects.get(pk=session)
-    snapshot = read.snapshot(identity)
+    snapshot = read.snapshot(identity, audience_of(role))
     events, more = _newest(identity, snapshot["seq"], role)
     actor = request.principal.actor
     you = {"id": actor.id, "name": actor.name, "role": role, "can": sorted(CAN[role])}

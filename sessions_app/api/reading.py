@@ -29,14 +29,8 @@ def audience_of(principal: Principal, session: str) -> Audience:
 
 
 def snapshot_for(principal: Principal, session: str) -> dict[str, Any]:
-    """The snapshot of a session as the caller may see it: an observer gets no device's name, as in events (L4)."""
-    audience = audience_of(principal, session)
-    snapshot = read.snapshot(session)
-    if audience == "observer":
-        for request in snapshot["state"]["requests"].values():
-            if request["actor"]["device"] is not None:
-                request["actor"]["device"] = {"kind": request["actor"]["device"]["kind"]}
-    return snapshot
+    """The snapshot of a session as the caller may see it (L4)."""
+    return read.snapshot(session, audience_of(principal, session))
 
 
 def stoppable(principal: Principal, scope: Literal["mine", "all"]) -> list[str]:

@@ -1,21 +1,26 @@
 """Append rate: a person's command through all of `control`, against the same SQL without us.
 
-Ours is `submit` and `retract_input` in turns, so the inbox stays short: permission, session lock, decision, chain, event,
-cached state, command table, commit, bell, and the offer to the workers. Bare is plain psycopg on the same tables:
-lock the session's row, insert an event of the same size, update the row, commit. Each runs with one session and with
-twenty at once, every session in a thread of its own; windows of the two alternate, as the machine is not always alone.
+Ours is `steer` and `withdraw_steer` in turns, so that nothing piles up: permission, session lock, decision, chain,
+event, cached state, command table, commit, and the bell. Bare is plain psycopg on the same tables: lock the session's
+row, insert an event of the same size, update the row, commit. Each runs with one session and with twenty at once, every
+session in a thread of its own; windows of the two alternate, as the machine is not always alone.
 """
 
-import threading
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessions_app.bench.figures import Spread, spread_of
 from sessions_app.bench.helper import Helper, say
 from sessions_app.bench.stage import Stage
+
+if TYPE_CHECKING:
+    from sessions_app.people.principals import Principal
 
 MANY: Final = 20
 TEXT: Final = "Please look at the failing test in the billing module, and tell me first what you think is wrong. " * 2
@@ -61,89 +66,85 @@ def _from_json(value: dict[str, Any]) -> Rates:
 Append = Callable[[], object]
 
 
-def _ours(person: str, sessions: int) -> list[Append]:
-    """One appender per session, each the owner's commands in a session of its own."""
+def _new_sessions(person: str, count: int) -> "tuple[Principal, list[str]]":
     from sessions_app import control
     from sessions_app.ids import new_id
     from sessions_app.people.accounts import account_named
     from sessions_app.people.principals import principal_for_person
 
     principal = principal_for_person(account_named(person))
+    return principal, [str(control.create_session(principal, new_id(), title="bench")["id"]) for _ in range(count)]
+
+
+def _ours(person: str, count: int) -> list[Append]:
+    """The owner's commands in so many sessions."""
+    from sessions_app import control
+    from sessions_app.ids import new_id
+
+    principal, sessions = _new_sessions(person, count)
 
     def appends(session: str) -> Iterator[None]:
         while True:
-            made = control.submit(principal, session, new_id(), text=TEXT)
+            steer = control.steer(principal, session, new_id(), text=TEXT)["steer"]
             yield
-            control.retract_input(principal, session, new_id(), made["input"])
+            control.withdraw_steer(principal, session, new_id(), steer)
             yield
 
-    made = [control.create_session(principal, new_id(), title="bench")["id"] for _ in range(sessions)]
-    return [appends(session).__next__ for session in made]
+    return [appends(session).__next__ for session in sessions]
 
 
-def _bare(person: str, sessions: int) -> list[Append]:
-    """The same number of sessions and events of the size of ours, on a connection each."""
+def _bare(person: str, count: int) -> list[Append]:
+    """The same in as many other sessions, each on a connection of its own, with a copy of one of our events."""
     import psycopg
     from django.conf import settings
+    from psycopg import sql
+    from psycopg.rows import dict_row
 
-    _ours(person, 1)[0]()  # an event to take the size from
-    with psycopg.connect(settings.DATABASE_URL) as connection:
-        event = connection.execute("SELECT * FROM event WHERE type = 'InputQueued' ORDER BY at DESC LIMIT 1").fetchone()
-        names = [each.name for each in connection.execute("SELECT * FROM event LIMIT 0").description or ()]
-        assert event is not None
-        row = dict(zip(names, event, strict=True))
-        state = connection.execute("SELECT state::text FROM session WHERE id = %s", [row["session_id"]]).fetchone()
-        assert state is not None
-    insert = f"INSERT INTO event ({', '.join(names)}) VALUES ({', '.join(f'%({name})s' for name in names)})"  # noqa: S608
+    _ours(person, 1)[0]()
+    with psycopg.connect(settings.DATABASE_URL, row_factory=dict_row) as connection:
+        query = "SELECT e.*, s.state::text FROM event e JOIN session s ON s.id = e.session_id WHERE e.seq = s.head"
+        copied = connection.execute(f"{query} AND e.type = 'SteerQueued' LIMIT 1").fetchone()
+    assert copied is not None
+    columns = [name for name in copied if name != "state"]
+    insert = sql.SQL("INSERT INTO event ({}) VALUES ({})").format(
+        sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join(map(sql.Placeholder, columns))
+    )
+    update = """UPDATE session SET head = %(seq)s, chain = %(link)s, state = %(state)s, active_at = %(at)s
+        WHERE id = %(session_id)s"""
 
     def appends(session: str) -> Iterator[None]:
         with closing(psycopg.connect(settings.DATABASE_URL)) as connection:
             while True:
                 with connection.transaction():
-                    found = connection.execute("SELECT head FROM session WHERE id = %s FOR UPDATE", [session]).fetchone()
-                    assert found is not None
-                    seq = found[0] + 1
-                    connection.execute(insert.encode(), {**row, "session_id": session, "seq": seq})
-                    connection.execute(
-                        "UPDATE session SET head = %s, chain = %s, state = %s::jsonb, active_at = %s WHERE id = %s",
-                        [seq, row["link"], state[0], row["at"], session],
-                    )
+                    lock = "SELECT head FROM session WHERE id = %s FOR UPDATE"
+                    (head,) = connection.execute(lock, [session]).fetchone() or (0,)
+                    row = {**copied, "session_id": session, "seq": head + 1}
+                    connection.execute(insert, row)
+                    connection.execute(update, row)
                 yield
 
-    from sessions_app import control
-    from sessions_app.ids import new_id
-    from sessions_app.people.accounts import account_named
-    from sessions_app.people.principals import principal_for_person
-
-    principal = principal_for_person(account_named(person))
-    made = [control.create_session(principal, new_id(), title="bare")["id"] for _ in range(sessions)]
-    return [appends(session).__next__ for session in made]
+    return [appends(session).__next__ for session in _new_sessions(person, count)[1]]
 
 
 def _window(appenders: Sequence[Append], window_s: float) -> tuple[list[float], float]:
     """Let all of them append for so long, a thread each: each append's time, and the whole time, in seconds."""
-    times: list[list[float]] = [[] for _ in appenders]
-    together = threading.Barrier(len(appenders) + 1)
+    for append in appenders:
+        append()  # opens its connection, prepares its statements
 
-    def run(append: Append, mine: list[float]) -> None:
-        append()  # opens the connection, prepares the statements
-        together.wait()
-        until = time.perf_counter() + window_s
-        before = time.perf_counter()
+    def run(append: Append) -> list[float]:
+        times, before = [], time.perf_counter()
         while before < until:
             append()
             after = time.perf_counter()
-            mine.append(after - before)
+            times.append(after - before)
             before = after
+        return times
 
-    threads = [threading.Thread(target=run, args=each) for each in zip(appenders, times, strict=True)]
-    for thread in threads:
-        thread.start()
-    together.wait()
     began = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    return [each for mine in times for each in mine], time.perf_counter() - began
+    until = began + window_s
+    with ThreadPoolExecutor(len(appenders)) as threads:
+        found = list(threads.map(run, appenders))
+    return [each for times in found for each in times], time.perf_counter() - began
 
 
 def _rates(person: str, sessions: int, window_s: float, rounds: int) -> Rates:
@@ -168,8 +169,6 @@ def _rates(person: str, sessions: int, window_s: float, rounds: int) -> Rates:
 
 def main(arguments: Sequence[str]) -> None:
     """Say the rates of one session, then those of many."""
-    import os
-
     import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "steerweb.settings")
@@ -180,6 +179,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
     main(sys.argv[1:])

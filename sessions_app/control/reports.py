@@ -54,8 +54,11 @@ def report(session: str, command: Report, worker: str) -> dict[str, Any]:
 
 
 def end_turn(session: str, command: commands.EndTurn, recheck: Callable[[Cursor[Row]], None]) -> None:
-    """The fence or the sweep ends a turn; `recheck` is asked under the session's lock whether it still may."""
-    id = report_id(command.turn, command.epoch, 0, None, type(command).__name__)
+    """The fence or the sweep ends a turn; `recheck` is asked under the session's lock whether it still may.
+
+    Its id is not that of the worker's own end: whoever is second is refused, not told that it was first (E9).
+    """
+    id = report_id(command.turn, command.epoch, 0, None, f"{type(command).__name__} by {command.by}")
     execute(replace(_order(session, command, command.turn, id, ""), recheck=recheck, purpose="stop"))
 
 

@@ -3,6 +3,8 @@
 import time
 from typing import Any, Final
 
+import psycopg
+
 from sessions_app.engine.errors import Refused
 from sessions_app.log import db
 
@@ -32,11 +34,23 @@ def stop_outcome(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None
     return outcome
 
 
+def _look(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None:
+    """One look at the outcome; a database that is away for a moment is only a late answer, for the stop is durable."""
+    try:
+        return stop_outcome(session, receipt)
+    except psycopg.OperationalError:
+        return None
+    except Refused as refused:
+        if refused.code != "unavailable":
+            raise
+        return None
+
+
 def wait_stopped(session: str, receipt: dict[str, Any], deadline_s: float) -> dict[str, Any]:
     """Block until the outcome, at most `deadline_s`; then `deadline`, which claims nothing: the stop goes on (E4)."""
     end = time.monotonic() + deadline_s
     for attempt in range(1_000_000):
-        outcome = stop_outcome(session, receipt)
+        outcome = _look(session, receipt)
         if outcome is not None:
             return outcome
         left = end - time.monotonic()

@@ -29,7 +29,7 @@ class Lane:
         self._queue: asyncio.Queue[Command] = asyncio.Queue(MOST_WAITING)
 
     def put(self, command: Command) -> None:
-        """Queue a command. Refused when too many wait: `rate_limited`, which a stop never is, so that is `unavailable`."""
+        """Queue a command. Refused when too many wait: `rate_limited`; a stop, which never is, `unavailable`."""
         try:
             self._queue.put_nowait(command)
         except asyncio.QueueFull:

@@ -32,15 +32,16 @@ def set_model(turn: str, epoch: int, attempt: int) -> None:
         )
 
 
-def acknowledge(turn: str) -> tuple[str, int] | None:
-    """The turn's worker has heard of its mark: (request, ms from the mark until now); None when it is not marked."""
+def acknowledge(turn: str) -> tuple[str, str, int] | None:
+    """The turn's worker has heard of its mark: (request, phase, ms since the mark); None when it is not marked."""
     with db.cursor("stop") as cur:
         row = cur.execute(
-            """UPDATE turn_mark SET acknowledged_at = coalesce(acknowledged_at, clock_timestamp()) WHERE turn = %s
-               RETURNING request, extract(epoch FROM acknowledged_at - marked_at) * 1000""",
+            """UPDATE turn_mark m SET acknowledged_at = coalesce(acknowledged_at, clock_timestamp())
+               FROM running_turn r WHERE m.turn = %s AND r.turn = m.turn
+               RETURNING request, phase, extract(epoch FROM acknowledged_at - marked_at) * 1000""",
             (turn,),
         ).fetchone()
-    return None if row is None else (str(row[0]), max(0, int(row[1])))
+    return None if row is None else (str(row[0]), row[1], max(0, int(row[2])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,8 +146,11 @@ def heads(sessions: Iterable[str]) -> dict[str, int]:
     return {str(row[0]): row[1] for row in found}
 
 
-def snapshot(session: str) -> dict[str, Any]:
-    """`{seq, state, texts}`: where a fresh page starts (L1). `texts` are those of what waits, by id."""
+def snapshot(session: str, audience: Audience = "member") -> dict[str, Any]:
+    """`{seq, state, texts}`: where a fresh page starts (L1). `texts` are those of what waits, by id.
+
+    Observers get no device's name, as in events (L4).
+    """
     with db.cursor("read") as cur:
         row = cur.execute("SELECT head, state FROM session WHERE id = %s", (session,)).fetchone()
         if row is None:
@@ -160,6 +163,10 @@ def snapshot(session: str) -> dict[str, Any]:
         texts = cur.execute(
             "SELECT seq, facts, texts FROM event WHERE session_id = %s AND seq = ANY(%s)", (session, list(waiting))
         ).fetchall()
+    if audience == "observer":
+        for request in row[1]["requests"].values():
+            device = request["actor"]["device"]
+            request["actor"]["device"] = None if device is None else {"kind": device["kind"]}
     return {
         "seq": row[0],
         "state": row[1],

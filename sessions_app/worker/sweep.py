@@ -28,6 +28,7 @@ FENCE_S: Final = 4.0
 PROOF_S: Final = 6.0
 """How long after a lease's end a sweep on another machine waits for the warden's word before it says `unknown`."""
 TIDY_S: Final = 600.0
+STREAM_DAYS: Final = 3
 _log = logging.getLogger(__name__)
 
 _COLUMNS: Final = "r.turn, r.session, r.loop, r.epoch, r.step, r.worker, r.phase, w.boot_id"
@@ -40,7 +41,6 @@ _OVERDUE: Final = f"""SELECT {_COLUMNS}, extract(epoch FROM m.acknowledged_at - 
     WHERE m.marked_at < clock_timestamp() - make_interval(secs => %s)"""
 _TIDY: Final = (
     "DELETE FROM command WHERE at < now() - interval '30 days'",
-    "DELETE FROM stream_text WHERE saved_at < now() - interval '3 days'",
     "DELETE FROM warden_report WHERE at < now() - interval '30 days'",
     "DELETE FROM worker WHERE alive_until < now() - interval '1 day'",
 )
@@ -198,6 +198,7 @@ class Sweep:
         for statement in _TIDY:
             with db.cursor("read") as cur:
                 cur.execute(statement)
+        stream.drop_old(STREAM_DAYS)
 
 
 def _recheck(worker: str, *, fence: bool) -> Callable[[Cursor[Row]], None]:

@@ -58,6 +58,7 @@ class TurnRun:
         self._usage: dict[str, int] = {}
         self._settlements: dict[str, Settlement] = {}
         self._acknowledged: int | None = None
+        self._acknowledging = asyncio.Lock()
         self._workspace = Path()
 
     def mark(self) -> None:
@@ -245,19 +246,23 @@ class TurnRun:
             await asyncio.sleep(_RETRY_S)
 
     async def acknowledge(self) -> None:
-        """Tell everybody that the worker got the stop, and how long that took."""
+        """Tell everybody, once, that the worker got the stop, and how long that took."""
+        async with self._acknowledging:
+            if self._acknowledged is None:
+                await self._acknowledge_now()
+
+    async def _acknowledge_now(self) -> None:
         heard = await self._database(phases.acknowledge, self.turn)
         if heard is not None:
-            request, self._acknowledged = heard
+            request, phase, self._acknowledged = heard
             frame = {
                 "t": "stopping", "request": request, "loop": self.loop, "turn": self.turn,
-                "acknowledged_ms": self._acknowledged,
+                "phase": phase, "acknowledged_ms": self._acknowledged,
             }  # fmt: skip
             await asyncio.to_thread(bell.frame, self.session, frame)
 
     async def _end(self) -> None:
-        if self._acknowledged is None:
-            await self.acknowledge()
+        await self.acknowledge()
         command = commands.EndTurn(
             self.turn,
             self.epoch,

@@ -216,9 +216,9 @@ def losing(monkeypatch: pytest.MonkeyPatch, *, after_commit: bool) -> Iterator[l
     real, cut = db.cursor, [0]
 
     @contextmanager
-    def cursor(purpose: Purpose) -> Iterator[Cursor[Row]]:
+    def cursor(purpose: Purpose, *, together: bool = False) -> Iterator[Cursor[Row]]:
         lose, cut[0] = cut[0] == 0, cut[0] + 1
-        with real(purpose) as cur:
+        with real(purpose, together=together) as cur:
             yield cur
             if lose and not after_commit:
                 cur.execute("SELECT pg_terminate_backend(pg_backend_pid())")
@@ -269,7 +269,7 @@ def test_when_every_pooled_connection_was_cut_the_next_command_still_lands(world
 
 @pytest.mark.rule("M", "A4")
 def test_what_the_database_cannot_do_is_unavailable_with_a_hint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(purpose: Purpose) -> NoReturn:
+    def gone(purpose: Purpose, *, together: bool = False) -> NoReturn:
         raise psycopg.OperationalError("no server")
 
     with monkeypatch.context() as patch:

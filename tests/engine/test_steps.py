@@ -58,6 +58,20 @@ def test_the_next_model_call_waits_until_every_call_is_settled() -> None:
     assert memory.refused(c.BeginStep(turn.id, turn.epoch), WORKER).code == "invalid"
 
 
+@pytest.mark.rule("C2")
+def test_calls_run_one_at_a_time_in_reply_order() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a", "b")
+    turn = memory.turn
+    later = c.StartTool(turn.id, turn.epoch, 1, "b", {})
+    assert memory.refused(later, WORKER).code == "stale"
+    memory.call("a")
+    assert memory.refused(later, WORKER).code == "stale"
+    memory.settle("a")
+    assert memory.call("b")["outcome"] == "started"
+
+
 @pytest.mark.rule("C2", "C4")
 def test_a_call_is_started_once_and_settled_once() -> None:
     memory = Memory()

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -184,6 +185,20 @@ async def test_everything_of_a_worker_can_be_killed_from_anywhere(tmp_path: Path
         assert end.signal == signal.SIGKILL
         assert (await asyncio.to_thread(kill_marked, ward.worker)).ended == ()
         await theirs.stop()
+
+
+@pytest.mark.rule("E9")
+async def test_one_turn_of_a_worker_can_be_killed_alone(tmp_path: Path) -> None:
+    token, other, turn = new_token(), new_token(), str(uuid4())
+    async with guarded(tmp_path) as ward:
+        call = await ward.sh(f"setsid sleep {token} & wait", turn=turn)
+        bystander = await ward.sh(f"sleep {other}")
+        await until(lambda: alive(token) and alive(other), "both sleeps")
+        killed = await asyncio.to_thread(kill_marked, ward.worker, turn)
+        assert (alive(token), killed.surviving) == ([], ())
+        assert len(alive(other)) == 1
+        assert (await call.wait()).signal == signal.SIGKILL
+        await bystander.stop()
 
 
 @pytest.fixture

@@ -114,6 +114,8 @@ def start_tool(state: State, command: StartTool, context: Context) -> Decision:
     call = _find_call(turn, command.step, command.call)
     if call.status != "planned":
         raise Refused("stale", "That call has started already.", call=call.call)
+    if call is not next(each for each in turn.calls or () if each.status != "settled"):
+        raise Refused("stale", "An earlier call of the reply has not settled.", call=call.call)
     if any(steer.urgent for steer in loop.ready_steers()):
         return _skip_rest(loop, turn)
     data = {"call": call.call, "tool": call.tool, "arguments": command.arguments}

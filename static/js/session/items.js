@@ -4,7 +4,7 @@
  *
  * @typedef {import("./view.js").Item} Item
  * @typedef {{ element: HTMLElement, draw: (item: Item) => void }} Drawing
- * @typedef {{ readText: (ref: string, size: number) => Promise<string> }} Context
+ * @typedef {{ readText: (ref: string) => Promise<string> }} Context
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
@@ -36,7 +36,7 @@ export function words(element, value, context) {
 function longText(element, value, context) {
   const show = button(`Long text, ${Math.round(value.size / 1024).toLocaleString("en")} KiB. Show`, async () => {
     show.disabled = true;
-    fill(element, await context.readText(value.ref, value.size).catch((error) => `This text could not be read: ${error.message}`));
+    fill(element, await context.readText(value.ref).catch((error) => `This text could not be read: ${error.message}`));
   });
   return show;
 }

@@ -14,7 +14,7 @@ import { evolve } from "./state.js";
 import { Stop } from "./stop.js";
 import { Strip } from "./strip.js";
 import { Timeline } from "./timeline.js";
-import { View } from "./view.js";
+import { View, codePoints } from "./view.js";
 
 /** @typedef {import("./state.js").LogEvent} LogEvent */
 
@@ -37,6 +37,7 @@ let lostAt = Date.now();
 let repairedAt = -Infinity;
 const REPAIR_MS = 5_000;
 const ESCAPES_MS = 600;
+const TEXT_PART = 262_144;
 
 const can = (/** @type {string} */ verb) => you.can.includes(verb);
 
@@ -137,9 +138,9 @@ function onEvent(event) {
 /** Words that come back go into their author's box, if it is empty. @param {LogEvent} event */
 function returned(event) {
   const { input, steer, reason, text } = event.data;
-  if (view.authors.get(input || steer)?.id !== you.id || typeof text !== "string") return;
-  if (["promoted", "as_input"].includes(reason)) return;
-  composer?.giveBack(text);
+  if (view.authors.get(input || steer)?.id !== you.id || ["promoted", "as_input"].includes(reason)) return;
+  if (typeof text === "string") composer?.giveBack(text);
+  else if (text?.ref) void attempt(async () => composer?.giveBack(await readText(text.ref)));
 }
 
 /** Rights changed while the page is open: what the page offers is made anew by the server. @param {any} now */
@@ -193,10 +194,17 @@ async function attempt(act) {
   }
 }
 
-/** @param {string} ref @param {number} size */
-async function readText(ref, size) {
-  const answer = await call("GET", `/sessions/${session}/texts/${ref}?offset=0&length=${size}`, { timeout: 30_000 });
-  return typeof answer === "string" ? answer : answer.text;
+/** A long text in parts, put together; offsets count code points. @param {string} ref @returns {Promise<string>} */
+async function readText(ref) {
+  let text = "";
+  for (let offset = 0, total = 1; offset < total; ) {
+    const part = await call("GET", `/sessions/${session}/texts/${ref}?offset=${offset}&length=${TEXT_PART}`, { timeout: 30_000 });
+    if (!part.text) break;
+    text += part.text;
+    offset += codePoints(part.text);
+    total = part.total;
+  }
+  return text;
 }
 
 function listenKeys() {

@@ -1,0 +1,159 @@
+"""Everything at once on the real database: six threads do whatever they can, and afterwards every invariant holds."""
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sessions_app import control
+from sessions_app.control import reports
+from sessions_app.engine import commands as c
+from sessions_app.engine.errors import Refused
+from sessions_app.engine.fold import fold
+from sessions_app.engine.state import to_json
+from sessions_app.ids import new_id
+from sessions_app.log import chain, read
+from sessions_app.people.principals import Principal
+from tests.engine.harness import without_texts
+from tests.engine.invariants import check_log
+from tests.support.together import together
+from tests.support.world import WORKER, World, person
+
+pytestmark = pytest.mark.usefixtures("database", "redis_url")
+EXPECTED = {
+    "already_taken", "blank", "input_not_found", "invalid", "queue_full", "stale", "steer_full", "steer_not_found",
+    "turn_mismatch",
+}  # fmt: skip
+"""What chance may be refused with; anything else is a fault."""
+
+
+class Person:
+    """Somebody who does one thing after another, whatever the session is doing."""
+
+    def __init__(self, world: World, who: Principal, chance: random.Random) -> None:
+        self.world, self.who, self.chance = world, who, chance
+
+    def act(self) -> None:
+        state = self.world.state()
+        turn = state["turn"]["id"] if state["turn"] else None
+        inputs = [entry["id"] for entry in state["inbox"]] or [new_id()]
+        steers = [steer["id"] for steer in state["steers"]] or [new_id()]
+        at = (self.who, self.world.session, new_id())
+        pick = self.chance.choice
+        then: Any = pick([None, None, {"text": "then"}, {"input": pick(inputs)}])
+        verbs: list[Callable[[], object]] = [
+            lambda: control.submit(*at, text=pick(["one", "two", " "])),
+            lambda: control.submit(*at, text="three"),
+            lambda: control.steer(*at, text="left", urgent=pick([True, False]), turn=pick([None, turn])),
+            lambda: control.edit_input(*at, pick(inputs), text=pick([None, "changed"]), position=pick([None, 0, 2])),
+            lambda: control.edit_input(*at, pick(inputs), promote=pick(["normal", "urgent"])),
+            lambda: control.retract_input(*at, pick(inputs)),
+            lambda: control.edit_steer(*at, pick(steers), text="right", as_input=pick([True, False])),
+            lambda: control.withdraw_steer(*at, pick(steers)),
+            lambda: control.release(*at, to=pick(["run", "authors"])),
+            lambda: control.interrupt(*at, queue=pick([None, "run", "hold"]), turn=pick([None, turn]), then=then),
+            lambda: control.interrupt(*at, queue="clear"),
+            lambda: control.interrupt(*at, reason="why"),
+            lambda: control.change_session(*at, settings={"keep_partial_reply": pick([True, False])}),
+        ]  # fmt: skip
+        pick(verbs)()
+
+
+class Worker:
+    """Runs whatever turn there is, one report after another, each after a look at the state: reports may be late."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.world, self.chance = world, chance
+
+    def act(self) -> None:
+        turn = self.world.state()["turn"]
+        if turn is None:
+            reports.claim(self.world.session, self.world.loop, WORKER)
+            return
+        if turn["mark"] and self.chance.random() < 0.7:
+            self.end(turn)
+        elif self.chance.random() < 0.05:
+            self.report(c.Fail(turn["id"], turn["epoch"], "provider_error", "no"))
+        elif turn["calls"] is None:
+            self.model(turn)
+        else:
+            self.tool(turn)
+
+    def model(self, turn: dict[str, Any]) -> None:
+        self.report(c.BeginStep(turn["id"], turn["epoch"]))
+        calls = tuple(c.PlannedCall(f"call{n}", "shell", {}) for n in range(self.chance.choice([0, 1, 3])))
+        self.report(
+            c.FinishModel(turn["id"], turn["epoch"], turn["step"], "text", calls=calls, usage={"output_tokens": 1})
+        )
+
+    def tool(self, turn: dict[str, Any]) -> None:
+        call = next(call for call in turn["calls"] if call["status"] != "settled")
+        place = (turn["id"], turn["epoch"], turn["step"], call["call"])
+        if call["status"] == "planned":
+            self.report(c.StartTool(*place, {}))
+        else:
+            self.report(c.SettleTool(*place, c.Settlement(self.chance.choice(["ok", "error"]), "out")))
+
+    def end(self, turn: dict[str, Any]) -> None:
+        self.report(c.EndTurn(turn["id"], turn["epoch"], "worker", cut_off={"text": "cut"}))
+
+    def report(self, command: Any) -> None:
+        reports.report(self.world.session, command, WORKER)
+
+
+class Sweep(Worker):
+    """Ends turns that may be running well, as if their worker were lost, or fences marked ones."""
+
+    def act(self) -> None:
+        turn = self.world.state()["turn"]
+        if turn is None or self.chance.random() < 0.7:
+            return
+        by: Any = "fence" if turn["mark"] else "sweep"
+        surviving = [{"pid": 7, "command": "sleep"}] if self.chance.random() < 0.2 else []
+        lost = c.Settlement("lost", processes={"ended": [], "surviving": surviving, "background": []})
+        settlements = {call["call"]: lost for call in turn["calls"] or ()}
+        command = c.EndTurn(turn["id"], turn["epoch"], by, "worker_lost", settlements)
+        reports.end_turn(self.world.session, command, lambda cur: None)
+
+
+@pytest.mark.rule("A1", "A2", "A3", "B5", "B6", "C1", "C4", "C6", "D3", "D8", "E2", "E3", "E5", "F")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_whatever_happens_at_once_the_log_is_sound(seed: int) -> None:
+    world, ben = World.create(), person("ben", "phone")
+    control.set_member(world.owner, world.session, new_id(), person="ben", role="owner")
+    kinds: list[Callable[[random.Random], Any]] = [
+        lambda chance: Person(world, world.owner, chance), lambda chance: Person(world, ben, chance),
+        *[lambda chance: Worker(world, chance)] * 3,
+        lambda chance: Sweep(world, chance),
+    ]  # fmt: skip
+    refusals, guard = set[str](), threading.Lock()
+
+    def acting(actor: Any) -> Callable[[], None]:
+        def act() -> None:
+            for _ in range(50):
+                try:
+                    actor.act()
+                except Refused as refused:
+                    with guard:
+                        refusals.add(refused.code)
+
+        return act
+
+    together([acting(kind(random.Random(seed * 100 + n))) for n, kind in enumerate(kinds)])
+    assert refusals <= EXPECTED
+    log = world.events()
+    state = fold(log)
+    check_log(log, state)
+    assert read.snapshot(world.session)["state"] == as_stored(to_json(state))
+    assert as_stored(to_json(fold(without_texts(event) for event in log))) == as_stored(to_json(state))
+    assert list(chain.verify(world.session)) == []
+    assert len(log) > 60, "something happened"
+
+
+def as_stored(value: Any) -> Any:
+    """As JSON has it: lists for tuples."""
+    if isinstance(value, dict):
+        return {key: as_stored(each) for key, each in value.items()}
+    return [as_stored(each) for each in value] if isinstance(value, list | tuple) else value
