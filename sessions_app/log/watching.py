@@ -22,9 +22,13 @@ SELECT s.id::text FROM member m JOIN session s ON s.id = m.session_id WHERE m.pe
 ORDER BY s.active_at DESC LIMIT %s
 """
 _ROWS: Final = """
-SELECT id::text, title, word, word_since, model, head,
-    jsonb_array_length(jsonb_path_query_array(state, '$.loops.*.*[*] ? (@.held == true)'))
-FROM session WHERE id = ANY(%s::uuid[])
+SELECT s.id::text, title, word, word_since, model, head,
+    jsonb_array_length(jsonb_path_query_array(state, '$.loops.*.*[*] ? (@.held == true)')),
+    jsonb_path_query_first(state, '$.requests.*.actor.name') #>> '{}', r.phase, r.since
+FROM session s LEFT JOIN LATERAL (
+    SELECT phase, since FROM running_turn WHERE session = s.id ORDER BY since LIMIT 1
+) r ON true
+WHERE s.id = ANY(%s::uuid[])
 """
 
 
@@ -84,13 +88,15 @@ def sessions_of(person: str, limit: int) -> list[str]:
 
 
 def list_rows(sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What the session list shows of each of these sessions; `held` counts the messages set aside."""
+    """What the session list shows of each of these sessions.
+
+    `held` counts the messages set aside; `phase` is what its turn is doing, since `since`; `asked_by` who stops it.
+    """
     with db.cursor("read") as cur:
         rows = cur.execute(_ROWS, [list(sessions)]).fetchall()
-    return {
-        session: {
-            "id": session, "title": title, "state": word, "since": instant(since), "model": model, "head": head,
-            "held": held, "cost": None,
-        }
-        for session, title, word, since, model, head, held in rows
-    }
+    found = {}
+    for session, title, word, since, model, head, held, asked_by, phase, phase_since in rows:
+        row = {"id": session, "title": title, "state": word, "model": model, "head": head, "held": held, "cost": None}
+        row["since"] = instant(phase_since if phase is not None and word == "running" else since)
+        found[session] = {**row, "phase": phase, "asked_by": asked_by}
+    return found

@@ -7,9 +7,10 @@ import { Connection } from "./session/socket.js";
 import "./times.js";
 import { ago, counting, money } from "./words.js";
 
-/** @typedef {{ id: string, title: string, state: string, since: string, people?: { id: string, name: string }[], cost?: unknown, gone?: boolean, doing?: string, held?: number, model?: string }} Row */
+/** @typedef {{ id: string, title: string, state: string, since: string, people?: { id: string, name: string }[], cost?: unknown, gone?: boolean, phase?: string | null, asked_by?: string | null, held?: number, model?: string }} Row */
 
 const WORDS = /** @type {Record<string, string>} */ ({ idle: "Nothing running", waiting: "Waiting for a worker", running: "Running", stopping: "Stopping", closing: "Closing", closed: "Closed" });
+const PHASES = /** @type {Record<string, string>} */ ({ model: "Thinking", tool: "Using a tool", retry: "Waiting to ask the model again" });
 const FACES = 4;
 const DEMONSTRATION = "Show me what you can do: run a few commands, change a file, and tell me what you are doing as you go.";
 
@@ -35,9 +36,15 @@ function draw(row) {
   if (welcome) welcome.hidden = true;
 }
 
+/** What a row's session is doing this moment. @param {Row} row */
+function inWords(row) {
+  if (row.state === "stopping" && row.asked_by) return `Stopping, asked by ${row.asked_by}`;
+  return (row.state === "running" && PHASES[row.phase || ""]) || WORDS[row.state] || row.state;
+}
+
 /** @param {HTMLElement} words @param {Row} row */
 function drawState(words, row) {
-  const text = row.doing || WORDS[row.state] || row.state;
+  const text = inWords(row);
   stopCounting(words);
   if (row.state === "running" || row.state === "stopping") count(words, () => `${text}, ${counting(since(row.since))}`);
   else write(words, row.held ? `${text}, ${row.held} paused` : text);

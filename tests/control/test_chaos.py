@@ -89,7 +89,10 @@ class Worker:
         )
 
     def tool(self, turn: dict[str, Any]) -> None:
-        call = next(call for call in turn["calls"] if call["status"] != "settled")
+        call = next((call for call in turn["calls"] if call["status"] != "settled"), None)
+        if call is None:  # a marked turn's last call has settled: only its end is left
+            self.end(turn)
+            return
         place = (turn["id"], turn["epoch"], turn["step"], call["call"])
         if call["status"] == "planned":
             self.report(c.StartTool(*place, {}))

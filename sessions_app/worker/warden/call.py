@@ -29,8 +29,6 @@ START_S = 5.0
 KILL_S = 2.0
 """How long SIGKILL may take before what is left counts as surviving."""
 SURVIVORS_LOOK_S = 1.0
-QUIET_LOOKS = 20
-"""How often nothing must be found of a call whose reaper was killed: a process that hops may slip through one look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +175,13 @@ class Call:
     async def _kill_rest(self, for_s: float) -> list[Stat]:
         """SIGKILL until there is nothing left, as far as can be told; the survivors when the time is over."""
         assert self._tree is not None
-        deadline, quiet = time.monotonic() + for_s, 0
+        deadline = time.monotonic() + for_s
         while not self._proven:
             left = self._tree.kill(namespaced=self._isolation.namespaced)
-            quiet = 0 if left else quiet + 1
-            if self._gone.done() and quiet >= (1 if self._isolation.namespaced else QUIET_LOOKS):
+            if not left and self._gone.done() and self._tree.quiet():
                 break
             if time.monotonic() > deadline:
-                return left or [self._tree.init]
+                return left or ([] if self._gone.done() else [self._tree.init])
             await (asyncio.sleep(0.005) if self._gone.done() else _first(self._gone, timeout_s=0.01))
             self._learn_first()
         return []

@@ -61,7 +61,7 @@ def _end(stat: Stat, role: bytes | None) -> None:
 
 
 def _marked(marks: set[bytes]) -> list[Stat]:
-    """What carries the marks and what descends from it; parents first as far as pids tell, so that none sees a child go."""
+    """What carries the marks and what descends from it; parents first as far as pids tell: none sees a child go."""
     table = procfs.scan()
     marked = {pid for pid in table if marks <= procfs.environment(pid)}
     spared, pid = set[int](), os.getpid()

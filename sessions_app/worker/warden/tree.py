@@ -11,6 +11,7 @@ from sessions_app.worker.warden.shapes import Process
 
 SLICE_S = 0.05
 """How long one round may hunt processes that fork faster than a census looks, before the warden's loop turns again."""
+QUIET_LOOKS = 20
 NAMED_AT_MOST = 200
 """Processes a settlement names; a fork bomb's thousands are killed all the same."""
 
@@ -66,6 +67,13 @@ class Tree:
             procfs.send(self.init, signal.SIGCONT)
             procfs.kill_below(self.init.pid, SLICE_S)
         return members
+
+    def quiet(self) -> bool:
+        """Whether no stray is to be seen in many quick looks: one that hops from child to child may slip through one."""
+        for _ in range(QUIET_LOOKS if self.strays else 0):
+            if any((stat := procfs.read_stat(pid)) and stat.alive for pid in self._strays()):
+                return False
+        return True
 
     def named(self, surviving: list[Stat]) -> tuple[list[Process], list[Process]]:
         """(ended, surviving): everything a census ever saw, split by what is still there."""

@@ -38,6 +38,8 @@ export class View {
     this.lastEnd = null;
     /** @type {string | null} the command that queued the newest input */
     this.queuedBy = null;
+    /** @type {string | null} the command that created the session */
+    this.createdBy = null;
   }
 
   /** One event further. Each event is applied once, in order. @param {LogEvent} event */

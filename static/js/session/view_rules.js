@@ -71,7 +71,11 @@ export const RULES = {
     if (event.data.closing) view.note(event, { words: `${actorName(event.actor)} is closing this session` });
   },
   SessionClosed: (view, event) => view.note(event, { words: "This session is closed. Its record stays." }),
-  MemberChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed who takes part` }),
+  SessionCreated: (view, event) => void (view.createdBy = event.cause),
+  MemberChanged(view, event) {
+    const first = event.cause !== null && event.cause === view.createdBy; // whoever creates a session owns it: no news
+    if (!first) view.note(event, { words: `${actorName(event.actor)} changed who takes part` });
+  },
   ContentErased: (view, event) => view.note(event, { words: `${actorName(event.actor)} erased the words of an earlier entry` }),
   ModeChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed the mode: the agent ${modeWords(event.data.mode)}` }),
   LoopChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed the agent’s settings` }),

@@ -1,0 +1,130 @@
+"""Many watchers in one process, each a websocket that costs next to nothing: what is measured is the server.
+
+`python -m sessions_app.bench.watchers PORT PATH TOKEN COUNT`. A watcher does the handshake by hand and takes apart the
+server's unmasked frames (RFC 6455); it counts as connected once it has read `READY`. In the frames that follow it looks
+for instants, `@` with the nanoseconds of the monotonic clock, which all processes of a machine share.
+"""
+
+import asyncio
+import base64
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from sessions_app.bench.figures import Spread, spread_of
+from sessions_app.bench.helper import hear, say
+
+READY: Final = b'"t":"caught_up"'
+AT_ONCE: Final = 20
+CONNECT_S: Final = 60.0
+_INSTANT: Final = re.compile(rb"@(\d{8,20});")
+_CLOSE, _PING, _PONG = 8, 9, 10
+
+
+def instant() -> str:
+    """This instant, to be sent in a text."""
+    return f"@{time.monotonic_ns()};"
+
+
+class Watcher(asyncio.Protocol):
+    """One connection; the times its frames took are added to `times`, in seconds."""
+
+    def __init__(self, path: str, token: str, times: list[float]) -> None:
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._path, self._token, self._times = path, token, times
+        self._buffer = b""
+        self._open = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        host, port = transport.get_extra_info("peername")[:2]
+        lines = [
+            f"GET {self._path} HTTP/1.1", f"Host: {host}:{port}", "Connection: Upgrade", "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+            f"Authorization: Bearer {self._token}", "", "",
+        ]  # fmt: skip
+        transport.write("\r\n".join(lines).encode())
+
+    def data_received(self, data: bytes) -> None:
+        now = time.monotonic_ns()
+        self._buffer += data
+        if not self._open:
+            head, end, rest = self._buffer.partition(b"\r\n\r\n")
+            if not end:
+                return
+            if b" 101 " not in head.split(b"\r\n")[0]:
+                self._fail(head.decode("latin-1"))
+                return
+            self._open, self._buffer = True, rest
+        at = 0
+        while (end_at := self._frame(at, now)) is not None:
+            at = end_at
+        self._buffer = self._buffer[at:]
+
+    def _frame(self, at: int, now: int) -> int | None:
+        """Take the frame that begins at `at`; where it ends, or None while it is not whole."""
+        buffer = self._buffer
+        if len(buffer) < at + 2:
+            return None
+        size, body = buffer[at + 1] & 0x7F, at + 2
+        if size >= 126:
+            body += 2 if size == 126 else 8
+            if len(buffer) < body:
+                return None
+            size = int.from_bytes(buffer[at + 2 : body])
+        end = body + size
+        if len(buffer) < end:
+            return None
+        code = buffer[at] & 0x0F
+        if code == _PING:
+            # Masked with zeros: a client's frames have to be masked, with anything.
+            self._transport.write(bytes((0x80 | _PONG, 0x80 | size)) + bytes(4) + buffer[body:end])
+        elif code == _CLOSE:
+            self._fail("the server closed the connection")
+        else:
+            self._times.extend((now - int(sent)) / 1e9 for sent in _INSTANT.findall(buffer, body, end))
+            if not self.ready.done() and READY in buffer[body:end]:
+                self.ready.set_result(None)
+        return end
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail("the connection was lost")
+
+    def _fail(self, why: str) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(ConnectionError(why))
+
+
+def report(times: Sequence[float], expected: int) -> dict[str, int | Spread | None]:
+    """What has arrived: how many instants, how many not, and how long they took."""
+    return {"came": len(times), "lost": expected - len(times), "took": spread_of(times) if times else None}
+
+
+async def _main(port: int, path: str, token: str, count: int) -> None:
+    loop, times = asyncio.get_running_loop(), list[float]()
+    watchers: list[Watcher] = []
+    async with asyncio.timeout(CONNECT_S):
+        for begin in range(0, count, AT_ONCE):
+            some = [Watcher(path, token, times) for _ in range(begin, min(begin + AT_ONCE, count))]
+            for watcher in some:
+                await loop.create_connection(lambda watcher=watcher: watcher, "127.0.0.1", port)  # type: ignore[misc]
+            await asyncio.gather(*(watcher.ready for watcher in some))
+            watchers += some
+    say({"connected": len(watchers)})
+    while (question := await asyncio.to_thread(hear)) is not None:
+        if question == "begin":
+            times.clear()
+            say("begun")
+            continue
+        until = loop.time() + question["within_s"]
+        while len(times) < question["expected"] and loop.time() < until:
+            await asyncio.sleep(0.02)
+        say(report(times, question["expected"]))
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))
