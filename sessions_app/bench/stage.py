@@ -52,6 +52,7 @@ class Stage:
         self._more = dict(environment or {})
         self._children: list[Child] = []
         self._web: Child | None = None
+        self._worker: Child | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -102,7 +103,7 @@ class Stage:
         return done.stdout
 
     def start_web(self) -> None:
-        """Start the web process and wait until it answers."""
+        """Start the web process, unless it runs, and wait until it answers."""
         if self._web is not None:
             return
         listener = bind("127.0.0.1", 0)
@@ -112,9 +113,10 @@ class Stage:
         self._wait(self._web, self._answers)
 
     def start_worker(self) -> None:
-        """Start a worker process and wait until it has a lease."""
-        worker = self._start("worker", ["worker"])
-        self._wait(worker, lambda: self._has_lease(worker))
+        """Start the worker process, unless it runs, and wait until it has a lease."""
+        if self._worker is None:
+            worker = self._worker = self._start("worker", ["worker"])
+            self._wait(worker, lambda: self._has_lease(worker))
 
     def new_session(self, title: str, model: str = "demo:") -> str:
         """A new session of the stage's one person, made through REST; its id."""

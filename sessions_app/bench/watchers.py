@@ -7,6 +7,7 @@ for instants, `@` with the nanoseconds of the monotonic clock, which all process
 
 import asyncio
 import base64
+import contextlib
 import os
 import re
 import sys
@@ -29,12 +30,35 @@ def instant() -> str:
     return f"@{time.monotonic_ns()};"
 
 
-class Watcher(asyncio.Protocol):
-    """One connection; the times its frames took are added to `times`, in seconds."""
+class Arrivals:
+    """How long each instant took, in seconds; `enough` is set once `expected` have come."""
 
-    def __init__(self, path: str, token: str, times: list[float]) -> None:
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.expected = 0
+        self.enough = asyncio.Event()
+
+    def add(self, now_ns: int, sent: Sequence[bytes]) -> None:
+        self.times.extend((now_ns - int(each)) / 1e9 for each in sent)
+        if self.expected and len(self.times) >= self.expected:
+            self.enough.set()
+
+    async def report(self, expected: int, within_s: float) -> dict[str, int | Spread | None]:
+        """What has come, once everything has or the time is over."""
+        self.expected = expected
+        self.add(0, ())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.enough.wait(), within_s)
+        came = len(self.times)
+        return {"came": came, "lost": expected - came, "took": spread_of(self.times) if came else None}
+
+
+class Watcher(asyncio.Protocol):
+    """One connection; what its frames took is added to `arrivals`."""
+
+    def __init__(self, path: str, token: str, arrivals: Arrivals) -> None:
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._path, self._token, self._times = path, token, times
+        self._path, self._token, self._arrivals = path, token, arrivals
         self._buffer = b""
         self._open = False
 
@@ -86,7 +110,7 @@ class Watcher(asyncio.Protocol):
         elif code == _CLOSE:
             self._fail("the server closed the connection")
         else:
-            self._times.extend((now - int(sent)) / 1e9 for sent in _INSTANT.findall(buffer, body, end))
+            self._arrivals.add(now, _INSTANT.findall(buffer, body, end))
             if not self.ready.done() and READY in buffer[body:end]:
                 self.ready.set_result(None)
         return end
@@ -99,17 +123,12 @@ class Watcher(asyncio.Protocol):
             self.ready.set_exception(ConnectionError(why))
 
 
-def report(times: Sequence[float], expected: int) -> dict[str, int | Spread | None]:
-    """What has arrived: how many instants, how many not, and how long they took."""
-    return {"came": len(times), "lost": expected - len(times), "took": spread_of(times) if times else None}
-
-
 async def _main(port: int, path: str, token: str, count: int) -> None:
-    loop, times = asyncio.get_running_loop(), list[float]()
+    loop, arrivals = asyncio.get_running_loop(), Arrivals()
     watchers: list[Watcher] = []
     async with asyncio.timeout(CONNECT_S):
         for begin in range(0, count, AT_ONCE):
-            some = [Watcher(path, token, times) for _ in range(begin, min(begin + AT_ONCE, count))]
+            some = [Watcher(path, token, arrivals) for _ in range(begin, min(begin + AT_ONCE, count))]
             for watcher in some:
                 await loop.create_connection(lambda watcher=watcher: watcher, "127.0.0.1", port)  # type: ignore[misc]
             await asyncio.gather(*(watcher.ready for watcher in some))
@@ -117,13 +136,10 @@ async def _main(port: int, path: str, token: str, count: int) -> None:
     say({"connected": len(watchers)})
     while (question := await asyncio.to_thread(hear)) is not None:
         if question == "begin":
-            times.clear()
+            arrivals.times.clear()
             say("begun")
-            continue
-        until = loop.time() + question["within_s"]
-        while len(times) < question["expected"] and loop.time() < until:
-            await asyncio.sleep(0.02)
-        say(report(times, question["expected"]))
+        else:
+            say(await arrivals.report(question["expected"], question["within_s"]))
 
 
 if __name__ == "__main__":

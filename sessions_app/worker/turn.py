@@ -185,7 +185,7 @@ class TurnRun:
                 return
             settlement = await self._run_tool(call)
             self._settlements[call.id] = settlement
-            if self.stop.is_set() and not self.shutdown:
+            if self.stop.is_set():
                 raise Stopped  # the terminal's own transaction settles it, and lists what was ended
             await self._report(commands.SettleTool(self.turn, self.epoch, self._step, call.id, settlement))
             self._settlements.clear()

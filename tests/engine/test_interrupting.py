@@ -32,6 +32,14 @@ def test_a_stop_marks_the_turn_before_anybody_is_told() -> None:
     assert memory.types(4) == ["InterruptRequested"], "the terminal comes when the work has really ended"
 
 
+@pytest.mark.rule("E1")
+def test_a_stop_of_a_named_loop_says_so() -> None:
+    memory = Memory()
+    turn = memory.start()
+    assert memory.stop(loop=LOOP)["turns"] == [turn]
+    assert memory.data("InterruptRequested")[0]["scope"] == LOOP
+
+
 @pytest.mark.rule("E2", "E8")
 @pytest.mark.parametrize(
     ("told", "expected"), [(None, "model"), ("model", "model"), ("retry", "retry"), ("tool", "model")]

@@ -74,6 +74,19 @@ def first_child(pid: int) -> int | None:
     return next(iter(children(pid)), None)
 
 
+def below(pid: int) -> list[Stat]:
+    """The living processes below a process, parents first, by way of `children`."""
+    found: list[Stat] = []
+    waiting = [pid]
+    while waiting:
+        for child in children(waiting.pop()):
+            stat = read_stat(child)
+            if stat is not None and stat.alive:
+                found.append(stat)
+                waiting.append(child)
+    return found
+
+
 def kill_below(pid: int, for_s: float) -> bool:
     """SIGKILL everything below a process, as fast as it can be found, for a time; whether nothing was left.
 
@@ -81,14 +94,9 @@ def kill_below(pid: int, for_s: float) -> bool:
     """
     until = time.monotonic() + for_s
     while True:
-        waiting, left = [pid], False
-        while waiting:
-            for child in children(waiting.pop()):
-                stat = read_stat(child)
-                if stat is not None and stat.alive:
-                    left = True
-                    send(stat, signal.SIGKILL)
-                    waiting.append(child)
+        left = below(pid)
+        for stat in left:
+            send(stat, signal.SIGKILL)
         if not left or time.monotonic() > until:
             return not left
 

@@ -49,7 +49,13 @@ class Tree:
 
     def terminate(self) -> list[Stat]:
         """Ask every process to end, stopped ones too (they hear it once they go on); those that could be asked."""
-        return [stat for stat in self.members() if procfs.send(stat, signal.SIGTERM, signal.SIGCONT)]
+        asked: dict[tuple[int, int], Stat] = {}
+        # The near way first: a stop is felt in milliseconds, and the census behind it finds whoever that missed.
+        for look in (self._near, self.members):
+            for stat in look():
+                if stat.identity not in asked and procfs.send(stat, signal.SIGTERM, signal.SIGCONT):
+                    asked[stat.identity] = stat
+        return list(asked.values())
 
     def kill(self, *, namespaced: bool) -> list[Stat]:
         """One round of SIGKILL; who was there. In a namespace its first process takes all others along."""
@@ -69,7 +75,7 @@ class Tree:
         return members
 
     def quiet(self) -> bool:
-        """Whether no stray is to be seen in many quick looks: one that hops from child to child may slip through one."""
+        """Whether no stray is seen in many quick looks: one that hops from child to child may slip through one."""
         for _ in range(QUIET_LOOKS if self.strays else 0):
             if any((stat := procfs.read_stat(pid)) and stat.alive for pid in self._strays()):
                 return False
@@ -83,6 +89,13 @@ class Tree:
         ended = [process for identity, process in self.seen.items() if identity not in left]
         survived = [process for identity, process in self.seen.items() if identity in left]
         return ended[:NAMED_AT_MOST], survived[:NAMED_AT_MOST]
+
+    def _near(self) -> list[Stat]:
+        """What descends from the call's first process, each remembered with its command."""
+        near = procfs.below(self.init.pid) if self.init.pid != self.root.pid or self.marks else []
+        for stat in near:
+            self._remember(stat)
+        return near
 
     def _strays(self) -> list[int]:
         """The warden's own children that are no other call's."""

@@ -1,0 +1,39 @@
+"""The course of one `steerweb bench`: the chosen parts, one after the other, on one stage."""
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import gettempdir
+
+from sessions_app.bench import appends, fanout, machine, starts, stops
+from sessions_app.bench.model import Model
+from sessions_app.bench.report import PARTS, Report
+from sessions_app.bench.stage import Stage
+from steerweb.up.address import bind
+
+
+def run(parts: Collection[str], say: Callable[[str], None], *, quick: bool) -> Report:
+    """Measure these of `PARTS`; `say` hears what is done at the moment. ServiceError where something cannot start."""
+    at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    described = machine.describe(Path(gettempdir()))
+    started = None
+    if "start" in parts:
+        say("Starting and stopping `up` ...")
+        started = starts.measure(quick=quick)
+    if not {"stop", "append", "fanout"} & set(parts):
+        return Report(at, quick, described, start=started)
+    appended = stopped = fanned = None
+    say("Starting servers in a temporary directory ...")
+    with bind("127.0.0.1", 0) as listener:
+        model = Model(listener)
+        with Stage(model.environment) as stage:
+            if "append" in parts:  # before a worker runs
+                say("Appending ...")
+                appended = appends.measure(stage, quick=quick)
+            if "fanout" in parts:
+                say("Sending deltas to watchers ...")
+                fanned = fanout.measure(stage, model, quick=quick)
+            if "stop" in parts:
+                say("Stopping commands and streams ...")
+                stopped = stops.measure(stage, model, quick=quick)
+    return Report(at, quick, described, stopped, appended, fanned, started)
