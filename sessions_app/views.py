@@ -17,10 +17,11 @@ from sessions_app.engine.errors import Refused
 from sessions_app.engine.model_names import DEMO, PROVIDERS, usable
 from sessions_app.ids import new_id
 from sessions_app.log import listing, read
+from sessions_app.log.frames import audience_of
 from sessions_app.models import Session
 from sessions_app.pages import review, timeline, words
 from sessions_app.pages.isolation import isolation_text
-from sessions_app.pages.worded import audience_of, role_in, worded
+from sessions_app.pages.worded import role_in, worded
 from sessions_app.people.authenticate import SignedInRequest
 from sessions_app.people.roles import CAN, Role
 

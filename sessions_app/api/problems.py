@@ -7,15 +7,14 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import psycopg
-import psycopg_pool
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.request import RawPostDataException
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from sessions_app.api.answers import encode
 from sessions_app.engine.errors import Refused
+from sessions_app.people.middleware import UNREACHABLE
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +25,6 @@ _SENTENCES: Final = {
     "model_type": "This must be a JSON object.",
 }
 RETRY_DATABASE_S: Final = 2.0
-UNREACHABLE: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg_pool.PoolTimeout)
-"""What a database that is down, restarting or out of connections raises; statement and lock time-outs too."""
 
 
 def problem(

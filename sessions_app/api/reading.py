@@ -2,7 +2,7 @@
 
 from typing import Any, Final, Literal
 
-from sessions_app.log import db, read
+from sessions_app.log import db, frames, read
 from sessions_app.log.frames import Audience
 from sessions_app.people.principals import Principal
 from sessions_app.people.roles import CAN, Role, require
@@ -25,7 +25,7 @@ def role_in(principal: Principal, session: str) -> Role:
 
 def audience_of(principal: Principal, session: str) -> Audience:
     """Which frames of this session the caller gets: observers get fewer (L4)."""
-    return "observer" if role_in(principal, session) == "observer" else "member"
+    return frames.audience_of(role_in(principal, session))
 
 
 def snapshot_for(principal: Principal, session: str) -> dict[str, Any]:

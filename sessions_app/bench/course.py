@@ -7,13 +7,13 @@ from tempfile import gettempdir
 
 from sessions_app.bench import appends, fanout, machine, starts, stops
 from sessions_app.bench.model import Model
-from sessions_app.bench.report import PARTS, Report
+from sessions_app.bench.report import Report
 from sessions_app.bench.stage import Stage
 from steerweb.up.address import bind
 
 
 def run(parts: Collection[str], say: Callable[[str], None], *, quick: bool) -> Report:
-    """Measure these of `PARTS`; `say` hears what is done at the moment. ServiceError where something cannot start."""
+    """Measure these of `report.PARTS`; `say` hears what is done at the moment. ServiceError where something cannot start."""
     at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     described = machine.describe(Path(gettempdir()))
     started = None

@@ -19,7 +19,7 @@ _LOOK_S: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Seconds: the first start on an empty directory, which creates the database; the median of `later` further ones."""
+    """Seconds: the first start, on an empty directory, and the median of `later` further ones."""
 
     first_s: float
     later_s: float

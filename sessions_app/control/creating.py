@@ -106,9 +106,11 @@ def _check(new: _New, mode: str | None, agent: str | None) -> None:
 
 
 def _first_events(principal: Principal, new: _New) -> tuple[Draft, ...]:
-    created = {
+    created: dict[str, Any] = {
         "title": new.title, "created_by": str(principal.person), "workspace": new.workspace, "settings": new.settings,
     }  # fmt: skip
+    if new.title == UNTITLED:
+        created["untitled"] = True  # the first message makes one
     loop = {
         "parent": None, "agent": AGENT, "model": new.model, "mode": "auto", "instructions": new.instructions,
     }  # fmt: skip
@@ -130,7 +132,7 @@ def _insert(cur: Cursor[Row], principal: Principal, new: _New) -> Locked:
     ).fetchone()
     assert row is not None
     at: datetime = row[0]
-    return Locked(new.session, 0, GENESIS, State(), "idle", at)
+    return Locked(new.session, 0, GENESIS, State(), at)
 
 
 def _workspace(wanted: str | None, session: str) -> str:

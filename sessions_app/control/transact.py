@@ -55,11 +55,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an order: its receipt, what was appended, and whether this was a repetition."""
+    """What came of an order: its receipt and what was appended; None for a repetition."""
 
     receipt: dict[str, Any]
     appended: Appended | None
-    repeated: bool = False
 
 
 def execute(order: Order, extra: Callable[[Cursor[Row], Locked, Appended], None] | None = None) -> Outcome:
@@ -108,7 +107,7 @@ def _once(
         locked = taken(row)
         first = known_receipt(receipts, order.id, digest)
     if first is not None:
-        return Outcome(first, None, repeated=True)
+        return Outcome(first, None)
     if order.recheck is not None:
         order.recheck(cur)
     decision = decide(locked.state, order.command, _context(cur, locked, actor))

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 
 QueueChoice = Literal["run", "hold", "clear"]
 FOLD: Final = 1
-"""Version of the fold. A stored state of another version is folded anew from the log."""
+"""Version of the fold. A stored state of another version is refused until `steerweb rebuild` has folded it anew."""
 
 
 @dataclass(frozen=True, slots=True)

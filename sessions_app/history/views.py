@@ -11,9 +11,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app.log import listing, read
+from sessions_app.log.frames import audience_of
 from sessions_app.models import Session
 from sessions_app.pages import review, timeline, words
-from sessions_app.pages.worded import audience_of, role_in, worded
+from sessions_app.pages.worded import role_in, worded
 from sessions_app.people.authenticate import SignedInRequest
 from sessions_app.people.roles import Role
 

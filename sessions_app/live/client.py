@@ -12,7 +12,7 @@ from sessions_app.live.entries import Entry
 from sessions_app.live.frames import Frame
 from sessions_app.live.streams import Fresh, Streams
 from sessions_app.live.wire import Wire
-from sessions_app.log.frames import Audience
+from sessions_app.log.frames import Audience, audience_of
 from sessions_app.log.stream import Key
 from sessions_app.people.principals import Principal
 from sessions_app.people.roles import CAN, Role
@@ -67,7 +67,7 @@ class Client:
 
     @property
     def audience(self) -> Audience:
-        return "observer" if self.role == "observer" else "member"
+        return audience_of(self.role)
 
     def you(self) -> dict[str, Any]:
         """Who the client is here, and what it may do."""

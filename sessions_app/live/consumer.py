@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-from sessions_app.engine.errors import Refused
+from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.live import commands, frames, standing
 from sessions_app.live.client import Client, Filters
 from sessions_app.live.door import Door, together
@@ -61,7 +61,7 @@ class SessionSocket(Door):
         after, filters = cursor_of(query), filters_of(query)
         now = await standing.stands(principal, session)
         if now.role is None or self.wire is None:
-            raise Refused("session_not_found", "There is no such session, or it is not yours.")
+            raise Refused("session_not_found", NO_SESSION)
         hub = self.enter()
         async with hub.watching(session) as watch:
             about = await in_thread(Pool.ENTRY, _about, principal, session)

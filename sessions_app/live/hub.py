@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 import psycopg
 
-from sessions_app.engine.errors import Refused
+from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.live import frames, standing
 from sessions_app.live.attendance import Attendance
 from sessions_app.live.client import Client
@@ -240,7 +240,7 @@ class Hub:
 def _where_it_stands(session: str) -> tuple[int, dict[str, Any], list[Piece]]:
     opening = watching.opening(session)
     if opening is None:
-        raise Refused("session_not_found", "There is no such session, or it is not yours.")
+        raise Refused("session_not_found", NO_SESSION)
     return *opening, stream.read_running(session)
 
 

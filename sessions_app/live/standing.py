@@ -11,7 +11,7 @@ from sessions_app.log import db
 from sessions_app.people.principals import Principal
 from sessions_app.people.roles import Standing, standings
 
-NO_SESSION: Final = "00000000-0000-0000-0000-000000000000"
+ANY_SESSION: Final = "00000000-0000-0000-0000-000000000000"
 
 
 def _ask(principals: Sequence[Principal], session: str) -> list[Standing]:
@@ -44,7 +44,7 @@ async def check_signed_in(clients: Sequence[Client]) -> None:
     """Close the sockets of those who are signed out (4401), where no session is concerned."""
     if not clients:
         return
-    found = await _found(NO_SESSION, clients)
+    found = await _found(ANY_SESSION, clients)
     for client in clients:
         if not found[client.principal].signed_in:
             _end(client, frames.NOT_SIGNED_IN)

@@ -27,7 +27,7 @@ from sessions_app.log.projections import project, session_columns
 
 GENESIS = hashlib.sha256(b"steerweb log 1").digest()
 """The link before the first event of every session."""
-LOCK = "SELECT id, head, chain, state, fold, word, clock_timestamp() FROM session WHERE id = %s FOR UPDATE"
+LOCK = "SELECT id, head, chain, state, fold, clock_timestamp() FROM session WHERE id = %s FOR UPDATE"
 INSERT = """INSERT INTO event (session_id, seq, type, at, loop, turn, step, actor, cause,
     facts, texts, facts_digest, texts_digest, link, erases)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
@@ -41,7 +41,6 @@ class Locked:
     head: int
     chain: bytes
     state: State
-    word: str
     at: datetime
 
     @property
@@ -68,10 +67,10 @@ def taken(cur: Cursor[Row]) -> Locked:
     row = cur.fetchone()
     if row is None:
         raise Refused("session_not_found", NO_SESSION)
-    id, head, chain, state, fold_version, word, at = row
+    id, head, chain, state, fold_version, at = row
     if fold_version != FOLD:
         raise Refused("unavailable", "This session's cache is of another version: run `steerweb rebuild`.")
-    return Locked(str(id), head, bytes(chain), from_json(state), word, at)
+    return Locked(str(id), head, bytes(chain), from_json(state), at)
 
 
 def header(event: Stored, erases: int | None) -> bytes:
@@ -130,7 +129,6 @@ def append(cur: Cursor[Row], locked: Locked, drafts: Sequence[Draft], actor: Act
         (locked.head, locked.chain, Jsonb(to_encode(locked.state)), FOLD, runnable, locked.at, word, locked.at, word,
          locked.session),
     )  # fmt: skip
-    locked.word = word
     for event, row in numbered:
         project(cur, locked, event, row)
     return appended

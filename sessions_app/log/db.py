@@ -83,9 +83,10 @@ def _settings_url() -> str:
 def cursor(purpose: Purpose, *, together: bool = False) -> Iterator[Cursor[Row]]:
     """A cursor in a transaction of its own: committed at the end, rolled back on an exception.
 
-    `together`: what is executed is kept back until something is fetched, and all that is left goes with the commit; each
-    trip to the server saved is saved while a session's lock is held. An error of a statement that nothing was fetched of
-    is raised at the end, and no `rowcount` is known. Refused `unavailable` when no connection can be had in 5 s.
+    `together`: what is executed is kept back until something is fetched, and all that is left goes with the commit;
+    each trip to the server saved is saved while a session's lock is held. An error of a statement that nothing was
+    fetched of is raised at the end, and no `rowcount` is known. Refused `unavailable` when no connection can be had in
+    5 s.
     """
     pool = _pool(purpose)
     try:

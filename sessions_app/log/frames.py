@@ -13,6 +13,11 @@ Audience = Literal["member", "observer"]
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
+def audience_of(role: str) -> Audience:
+    """Which frames a role is sent: observers get fewer (L4)."""
+    return "observer" if role == "observer" else "member"
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """One row of the log. `actor` is JSON text; `texts` is None once erased."""

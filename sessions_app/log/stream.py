@@ -6,7 +6,7 @@ code points, so whatever is replaced here is replaced one for one.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from sessions_app.log import db
@@ -144,8 +144,3 @@ def newest_attempts(pieces: Sequence[Piece]) -> list[Piece]:
         if piece.key not in newest or newest[piece.key].attempt < piece.attempt:
             newest[piece.key] = piece
     return list(newest.values())
-
-
-def grown(piece: Piece, text: str) -> Piece:
-    """The same stream with more text."""
-    return replace(piece, text=piece.text + text)

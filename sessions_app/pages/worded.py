@@ -11,7 +11,6 @@ from django.shortcuts import render
 
 from sessions_app.engine.errors import Refused
 from sessions_app.log import db
-from sessions_app.log.frames import Audience
 from sessions_app.people.authenticate import SignedInRequest
 from sessions_app.people.roles import Role, require
 
@@ -41,8 +40,3 @@ def role_in(request: SignedInRequest, session: UUID | str) -> Role:
     """The reader's role in a session; `session_not_found` for strangers, whether or not there is such a session."""
     with db.cursor("read") as cur:
         return require(cur, request.principal, session, "read")
-
-
-def audience_of(role: Role) -> Audience:
-    """Which frames a role is shown: observers get fewer (L4)."""
-    return "observer" if role == "observer" else "member"

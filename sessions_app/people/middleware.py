@@ -40,6 +40,7 @@ POLICY: Final = "; ".join(
     )
 )
 UNREACHABLE: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg_pool.PoolTimeout)
+"""What a database that is down, restarting or out of connections raises; statement and lock time-outs too."""
 
 
 class PeopleMiddleware:

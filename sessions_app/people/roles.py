@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, LiteralString, Protocol, cast
 from uuid import UUID
 
-from sessions_app.engine.errors import Refused
+from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.people.principals import Principal
 
 Role = Literal["owner", "operator", "observer", "admin"]
@@ -93,7 +93,7 @@ def require(cur: Cursor, principal: Principal, session: str | UUID, verb: str) -
     if not standing.signed_in:
         raise Refused("unauthenticated", "You are signed out.")
     if standing.role is None:
-        raise Refused("session_not_found", "There is no such session, or it is not yours.")
+        raise Refused("session_not_found", NO_SESSION)
     if verb != "read" and verb not in CAN[standing.role]:
         raise Refused("not_allowed", _sentence(standing.role), role=standing.role)
     return standing.role

@@ -12,8 +12,6 @@ from pathlib import Path
 from steerweb.services.errors import ServiceError, disk_sentence
 
 MIB = 1024 * 1024
-# Linux allows 107 bytes for a socket's path; "/.s.PGSQL.5432" and some reserve are taken off.
-LONGEST_SOCKET_DIRECTORY = 80
 
 
 def usable_directory(path: Path, free_mib: int) -> None:

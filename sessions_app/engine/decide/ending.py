@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from sessions_app.engine.actors import Actor, Device
 from sessions_app.engine.decide.context import Context
+from sessions_app.engine.decide.inputs import cancelled
+from sessions_app.engine.decide.steering import withdraw
 from sessions_app.engine.events import Draft
 from sessions_app.engine.state import Input, Loop, Request, State, Steer, Turn
 
@@ -45,20 +47,18 @@ class Aftermath:
         if self.request is not None:
             data["request"] = self.request.id
         if data["inputs"] or data["steers"]:
-            self._add("InputHeld", data)
+            self._add(Draft("InputHeld", data, self.loop.id, self.turn))
 
     def cancel(self, inputs: Iterable[Input], reason: str) -> None:
         """Leave unrun, each with its text for its author (B5)."""
         for entry in inputs:
-            text = self.context.returned(entry.text_seq)
-            self._add("InputCancelled", {"input": entry.id, "reason": reason, "text": text})
+            self._add(cancelled(self.loop, entry, reason, self.context, self.turn))
             self.inputs["cancelled"].append(entry.id)
 
     def withdraw(self, steers: Iterable[Steer], reason: str) -> None:
         """Leave undelivered, each with its text for its sender (D8)."""
         for steer in steers:
-            text = self.context.returned(steer.text_seq)
-            self._add("SteerWithdrawn", {"steer": steer.id, "reason": reason, "text": text})
+            self._add(withdraw(self.loop, steer, reason, self.context, self.turn))
             self.steers["withdrawn"].append(steer.id)
 
     def keep(self, inputs: Iterable[Input], steers: Iterable[Steer]) -> None:
@@ -66,8 +66,7 @@ class Aftermath:
         self.inputs["kept"] += [entry.id for entry in inputs]
         self.steers["kept"] += [steer.id for steer in steers]
 
-    def _add(self, type_: str, data: dict[str, Any]) -> None:
-        draft = Draft(type_, data, self.loop.id, self.turn)
+    def _add(self, draft: Draft) -> None:
         if self.request is not None:
             draft = replace(draft, actor=actor_of(self.request), cause=self.request.cause)
         self.events.append(draft)

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 from django.core.management.base import BaseCommand, CommandError
 
-from sessions_app.bench.course import PARTS, run
+from sessions_app.bench.course import run
+from sessions_app.bench.report import PARTS
 from steerweb.services import ServiceError
 
 

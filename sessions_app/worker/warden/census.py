@@ -56,8 +56,8 @@ def _end(stat: Stat, role: bytes | None) -> None:
     if role != b"marker":
         procfs.send(stat, signal.SIGKILL)
         return
-    procfs.send(stat, signal.SIGCONT)
-    procfs.kill_below(stat.pid, _HUNT_S)
+    if procfs.send(stat, signal.SIGCONT):
+        procfs.kill_below(stat.pid, _HUNT_S)
 
 
 def _marked(marks: set[bytes]) -> list[Stat]:

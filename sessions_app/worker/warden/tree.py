@@ -63,14 +63,13 @@ class Tree:
         for stat in members:
             procfs.send(stat, signal.SIGKILL)
         if namespaced:
-            first = [self.init] if self.init.pid != self.root.pid and procfs.send(self.init, signal.SIGKILL) else []
-            return members or first
+            first = self._init_known and procfs.send(self.init, signal.SIGKILL)
+            return members or ([self.init] if first else [])
         if self.strays:
             for pid in self._strays():
                 procfs.kill_below(pid, SLICE_S / 10)
-        else:
+        elif procfs.send(self.init, signal.SIGCONT):
             # A tool may have stopped its reaper; that has to go on to reap the last of them and end.
-            procfs.send(self.init, signal.SIGCONT)
             procfs.kill_below(self.init.pid, SLICE_S)
         return members
 
@@ -90,9 +89,14 @@ class Tree:
         survived = [process for identity, process in self.seen.items() if identity in left]
         return ended[:NAMED_AT_MOST], survived[:NAMED_AT_MOST]
 
+    @property
+    def _init_known(self) -> bool:
+        """Whether `init` is found already: in a namespace it is not the root."""
+        return bool(self.marks) or self.init.pid != self.root.pid
+
     def _near(self) -> list[Stat]:
         """What descends from the call's first process, each remembered with its command."""
-        near = procfs.below(self.init.pid) if self.init.pid != self.root.pid or self.marks else []
+        near = procfs.below(self.init.pid) if self._init_known and procfs.same(self.init) else []
         for stat in near:
             self._remember(stat)
         return near
