@@ -13,7 +13,7 @@ from steerweb.up.address import bind
 
 
 def run(parts: Collection[str], say: Callable[[str], None], *, quick: bool) -> Report:
-    """Measure these of `report.PARTS`; `say` hears what is done at the moment. ServiceError where something cannot start."""
+    """Measure these of `report.PARTS`; `say` hears what is being done. ServiceError where something cannot start."""
     at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     described = machine.describe(Path(gettempdir()))
     started = None

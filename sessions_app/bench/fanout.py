@@ -10,6 +10,7 @@ server through a running turn to all the watchers.
 import asyncio
 import importlib
 import importlib.util
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -151,6 +152,7 @@ def _stock(stage: Stage, size: _Size) -> Flow:
 
 async def _group_send(redis_url: str, count: int) -> None:
     layer = importlib.import_module("channels_redis.core").RedisChannelLayer(hosts=[redis_url])
+    logging.getLogger("channels_redis").setLevel(logging.WARNING)  # it tells of every message it drops
     delta = _delta()
     began = time.monotonic()
     for number in range(count):

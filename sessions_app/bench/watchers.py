@@ -8,11 +8,12 @@ for instants, `@` with the nanoseconds of the monotonic clock, which all process
 import asyncio
 import base64
 import contextlib
+import math
 import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from sessions_app.bench.figures import Spread, spread_of
@@ -31,26 +32,33 @@ def instant() -> str:
 
 
 class Arrivals:
-    """How long each instant took, in seconds; `enough` is set once `expected` have come."""
+    """How long each instant took, in seconds, of those after `begin`."""
 
     def __init__(self) -> None:
-        self.times: list[float] = []
-        self.expected = 0
-        self.enough = asyncio.Event()
+        self._times: list[float] = []
+        self._since_ns = 0
+        self._expected = math.inf
+        self._enough = asyncio.Event()
 
-    def add(self, now_ns: int, sent: Sequence[bytes]) -> None:
-        self.times.extend((now_ns - int(each)) / 1e9 for each in sent)
-        if self.expected and len(self.times) >= self.expected:
-            self.enough.set()
+    def begin(self) -> None:
+        """Forget what came so far, and what was sent so far and comes later."""
+        self._times.clear()
+        self._since_ns = time.monotonic_ns()
+
+    def add(self, now_ns: int, sent: Iterable[bytes]) -> None:
+        """Instants have come."""
+        self._times.extend((now_ns - at_ns) / 1e9 for each in sent if (at_ns := int(each)) > self._since_ns)
+        if len(self._times) >= self._expected:
+            self._enough.set()
 
     async def report(self, expected: int, within_s: float) -> dict[str, int | Spread | None]:
         """What has come, once everything has or the time is over."""
-        self.expected = expected
+        self._expected = expected
         self.add(0, ())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.enough.wait(), within_s)
-        came = len(self.times)
-        return {"came": came, "lost": expected - came, "took": spread_of(self.times) if came else None}
+            await asyncio.wait_for(self._enough.wait(), within_s)
+        came = len(self._times)
+        return {"came": came, "lost": expected - came, "took": spread_of(self._times) if came else None}
 
 
 class Watcher(asyncio.Protocol):
@@ -136,7 +144,7 @@ async def _main(port: int, path: str, token: str, count: int) -> None:
     say({"connected": len(watchers)})
     while (question := await asyncio.to_thread(hear)) is not None:
         if question == "begin":
-            arrivals.times.clear()
+            arrivals.begin()
             say("begun")
         else:
             say(await arrivals.report(question["expected"], question["within_s"]))

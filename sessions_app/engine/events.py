@@ -56,7 +56,9 @@ class Shape:
 
 
 SHAPES: Final[Mapping[str, Shape]] = {
-    "SessionCreated": Shape(("title", "created_by", "workspace", "settings", "untitled", "replaced"), ("title", "workspace")),
+    "SessionCreated": Shape(
+        ("title", "created_by", "workspace", "settings", "untitled", "replaced"), ("title", "workspace")
+    ),
     "SessionChanged": Shape(("title", "settings", "closing", "replaced"), ("title",)),
     "MemberChanged": Shape(("person", "role"), hidden_whole=True),
     "SessionIdle": Shape(()),

@@ -31,7 +31,7 @@ async def test_redis_stopped_for_a_while_and_started_empty(make_stack: MakeStack
         async with opened(stack.urls[0], path, token=token) as one, opened(stack.urls[1], path, token=token) as two:
             await one.until(lambda: one.of("caught_up"), "the first client's replay")
             await two.until(lambda: two.of("caught_up"), "the second client's replay")
-            await asyncio.to_thread(stack.redis.stop)
+            stack.redis.stop()
             await asyncio.to_thread(session.submit, "while Redis is away")
             await one.until(lambda: one.events("TurnDone"), "a turn without Redis", 60)
             server.handler = lambda _: [call("shell", command=ENDLESS)]
@@ -41,7 +41,7 @@ async def test_redis_stopped_for_a_while_and_started_empty(make_stack: MakeStack
             assert outcome["stopped"] is True
             await asyncio.to_thread(stays_true, session.unchanged("f", "g"), "the files' sizes", 0.4)
             await asyncio.to_thread(threading.Event().wait, OUTAGE_S)
-            await asyncio.to_thread(stack.redis.start)
+            stack.redis.start()  # from the main thread: a server ends with the thread that started it
             server.handler = lambda _: [say("Back.")]
             await asyncio.to_thread(session.submit, "after")
             for client in (one, two):
@@ -63,8 +63,8 @@ async def test_postgresql_restarted_in_the_middle_of_a_turn(make_stack: MakeStac
         async with opened(stack.url, f"/ws/sessions/{session.id}/", token=token) as client:
             await asyncio.to_thread(session.submit, "Wait for me.")
             await client.until(lambda: client.events("ToolStarted"), "the running call", 60)
-            await asyncio.to_thread(stack.postgres.stop)
-            await asyncio.to_thread(stack.postgres.start)
+            stack.postgres.stop()
+            stack.postgres.start()  # from the main thread: a server ends with the thread that started it
             session.file("go").touch()
             await client.until(lambda: client.events("TurnDone"), "the end of the turn", 60)
             assert client.code is None and client.seqs() == list(range(1, len(client.seqs()) + 1))

@@ -23,8 +23,10 @@ class Command(BaseCommand):
 
         from sessions_app.worker import app as entry
         from sessions_app.worker.service import Worker
+        from sessions_app.worker.warden.spawn import keep_private
         from steerweb.celery import app
 
+        keep_private()  # what tools run as may be this very user, and our environment holds the providers' keys
         warnings.simplefilter("ignore", SecurityWarning)  # what tools run as is said on the page, in words
         entry.start(Worker(settings.DATABASE_URL, Path(settings.DATA_DIR), options["turns"]))
         # Four threads suffice: a task only hands its loop over.

@@ -102,6 +102,7 @@ function onFrame(frame) {
 /** @type {Record<string, (frame: any) => void>} */
 const FRAMES = {
   event: onEvent,
+  delayed: drawAround,
   hello(frame) {
     sampleServerTime(frame.now, true);
     onYou(frame.you);
@@ -156,7 +157,7 @@ function stream(piece) {
 }
 
 function drawAround() {
-  strip.draw({ state, view, title, status: connection.status, confirmedAt: connection.confirmedAt, lostAt });
+  strip.draw({ state, view, title, status: connection.status, delayed: connection.delayed, confirmedAt: connection.confirmedAt, lostAt });
   receipt.draw({ state, view });
   queue.draw(state);
   composer?.draw();

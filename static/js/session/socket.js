@@ -37,6 +37,7 @@ export class Connection {
     this.onStatus = onStatus;
     /** @type {Status} */
     this.status = "connecting";
+    this.delayed = false;
     /** When a frame last said how things are (this device's clock), for "as of". */
     this.confirmedAt = Date.now();
     /** @type {Map<string, Waiting>} */
@@ -139,6 +140,8 @@ export class Connection {
     if (frame.t === "event") this.#event(frame);
     else if (frame.t === "ack" || (frame.t === "error" && frame.id)) this.#answer(frame);
     else {
+      if (frame.t === "hello") this.delayed = Boolean(frame.live?.delayed);
+      if (frame.t === "delayed") this.delayed = Boolean(frame.delayed);
       if (frame.t === "hello") this.#hello();
       if (frame.t === "resync") this.#drop("updating", 0);
       if (frame.t === "beat") this.#beat(frame.head);

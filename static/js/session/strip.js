@@ -74,9 +74,10 @@ export class Strip {
   }
 
   /**
-   * @param {{ state: State, view: View, title: string, status: Status, confirmedAt: number, lostAt: number }} now
+   * `delayed`: the server has lost its bell, so what is shown is true but comes a little late.
+   * @param {{ state: State, view: View, title: string, status: Status, delayed: boolean, confirmedAt: number, lostAt: number }} now
    */
-  draw({ state, view, title, status, confirmedAt, lostAt }) {
+  draw({ state, view, title, status, delayed, confirmedAt, lostAt }) {
     const described = describe(state, view);
     write(this.title, title);
     this.state.dataset.is = described.is;
@@ -89,7 +90,7 @@ export class Strip {
       stopCounting(this.words);
       write(this.words, words());
     }
-    const [text, is] = CONNECTIONS[status];
+    const [text, is] = status === "live" && delayed ? ["Live updates delayed", "delayed"] : CONNECTIONS[status];
     write(this.connection, text);
     this.connection.dataset.is = is;
     if (!stale) this.#say(described);
