@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,9 +14,10 @@ from django.views.decorators.http import require_POST, require_safe
 from sessions_app import control
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.model_names import DEMO, PROVIDERS, usable
+from sessions_app.engine.state import QueueChoice
 from sessions_app.ids import new_id
-from sessions_app.log import listing, read
-from sessions_app.log.frames import audience_of
+from sessions_app.log import listing, read, watching
+from sessions_app.log.frames import audience_of, instant
 from sessions_app.models import Session
 from sessions_app.pages import review, timeline, words
 from sessions_app.pages.isolation import isolation_text
@@ -98,7 +98,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
         "receipt": review.receipt(events, request.GET.get("stopped", "")),
         "boot": {
             "session": shown, "you": you, **snapshot, "events": events, "more": more,
-            "now": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "now": instant(watching.now()),
         },
     })  # fmt: skip
 
@@ -126,7 +126,9 @@ def stop(request: SignedInRequest, session: UUID) -> HttpResponse:
     """Stop without a script: mark, wait a moment for the outcome, show the page with the receipt (E)."""
     identity = str(session)
     settings = Session.objects.filter(pk=session).values_list("settings", flat=True).first() or {}
-    receipt = control.interrupt(request.principal, identity, new_id(), queue=settings.get("stop_queue", "hold"))
+    # A session's own default is the server's to apply; without one the page's Stop pauses what waits (E12).
+    queue: QueueChoice | None = None if "stop_queue" in settings else "hold"
+    receipt = control.interrupt(request.principal, identity, new_id(), queue=queue)
     try:
         control.wait_stopped(identity, receipt, STOP_WAIT_S)
     except Refused as refused:

@@ -22,6 +22,7 @@ def make_app() -> Celery:
         worker_prefetch_multiplier=1,
         worker_hijack_root_logger=False,
         broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,  # however long Redis is away, the worker is there when it is back
         broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 2},
         task_publish_retry=False,  # the offer is only a hint: the sweep offers again, nobody waits for a broker
     )

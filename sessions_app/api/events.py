@@ -1,8 +1,5 @@
-"""The log itself: pages of events, and forgetting the texts of one."""
+"""The log itself: pages of events, its long texts in parts, and forgetting the texts of one event."""
 
-from typing import Any
-
-import orjson
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
@@ -10,8 +7,8 @@ from sessions_app import control
 from sessions_app.api import replies, requests
 from sessions_app.api.answers import answer, page_of_bytes
 from sessions_app.api.fields import Id, Seq
-from sessions_app.api.queries import EventsQuery, only
-from sessions_app.api.reading import audience_of
+from sessions_app.api.queries import EventsQuery, TextQuery, only
+from sessions_app.api.reading import audience_of, role_in
 from sessions_app.api.signed_in import command_id, who
 from sessions_app.log import read
 
@@ -27,13 +24,20 @@ def events(request: HttpRequest, session: Id, query: Query[EventsQuery]) -> Http
     only(request, EventsQuery)
     audience = audience_of(who(request), session)
     types = [name for part in query.types for name in part.split(",") if name]
-    items = read.events(session, query.after or 0, query.before, query.limit, types, query.loop, query.order, audience)
-    return page_of_bytes(items, _following(items, query.limit))
+    return page_of_bytes(
+        *read.page(session, query.after or 0, query.before, query.limit, types, query.loop, query.order, audience)
+    )
 
 
-def _following(items: list[bytes], limit: int) -> Any:
-    """Where the next page starts: the last event's seq when the page is full, null when there is no more."""
-    return orjson.loads(items[-1])["seq"] if len(items) == limit else None
+@router.get("/sessions/{session}/texts/{ref}", response={200: replies.TextPart})
+def text(request: HttpRequest, session: Id, ref: str, query: Query[TextQuery]) -> HttpResponse:
+    """A part of a long text that an event names as `{"ref", "size"}`; whoever may read the session may read it.
+
+    Read on from `offset` plus what came, until that is `total`.
+    """
+    only(request, TextQuery)
+    role_in(who(request), session)
+    return answer(read.long_text(session, ref, query.offset, query.length))
 
 
 @router.post("/sessions/{session}/events/{seq}/erase", response={200: replies.Reply})

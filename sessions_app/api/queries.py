@@ -11,6 +11,7 @@ from sessions_app.api.problems import invalid
 PAGE = 50
 MAX_PAGE = 200
 MAX_EVENTS = 1000
+MAX_TEXT = 1024 * 1024
 
 
 class SessionsQuery(QueryShape):
@@ -31,6 +32,13 @@ class EventsQuery(QueryShape):
     types: list[str] = Field(default_factory=list)
     loop: Id | None = None
     order: Literal["asc", "desc"] = "asc"
+
+
+class TextQuery(QueryShape):
+    """Which part of a text, in code points."""
+
+    offset: int = Field(default=0, ge=0, le=MAX_SEQ)
+    length: int = Field(default=256 * 1024, ge=1, le=MAX_TEXT)
 
 
 class InterruptionsQuery(QueryShape):

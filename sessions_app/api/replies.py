@@ -108,6 +108,14 @@ class EventPage(Reply):
     next: int | None
 
 
+class TextPart(Reply):
+    """A part of a long text. `offset` and `total` count Unicode code points."""
+
+    text: str
+    offset: int
+    total: int
+
+
 class InterruptionItem(Reply):
     id: str
     request: str | None

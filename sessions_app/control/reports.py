@@ -13,6 +13,7 @@ from psycopg import Cursor
 from sessions_app.control.transact import Order, execute
 from sessions_app.engine import commands
 from sessions_app.engine.actors import SYSTEM, Actor
+from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id, report_id
 from sessions_app.log.db import Row
 
@@ -22,11 +23,21 @@ def worker_actor(worker: str) -> Actor:
     return Actor("system", worker, "worker")
 
 
-def claim(session: str, loop: str, worker: str) -> dict[str, Any]:
-    """Take a loop's next input: `{claimed, turn, epoch, step, index}`; `claimed` false where there is none to take."""
-    turn = new_id()
+def claim(session: str, loop: str, worker: str, turn: str | None = None) -> dict[str, Any]:
+    """Take a loop's next input: `{claimed, turn, epoch, step, index}`; `claimed` false where there is none to take.
+
+    `turn` is the new turn's id: a claim that is repeated with it finds what it took the first time (A4). Refused
+    `stale` where the worker's own lease is over (J1).
+    """
+    turn = turn or new_id()
     order = _order(session, commands.Claim(loop, turn, worker), turn, report_id(turn, 0, 0, None, "claim"), worker)
-    return execute(order).receipt
+
+    def lives(cur: Cursor[Row]) -> None:
+        cur.execute("SELECT 1 FROM worker WHERE id = %s AND alive_until >= clock_timestamp()", (worker,))
+        if cur.fetchone() is None:
+            raise Refused("stale", "This worker's lease is over.")
+
+    return execute(replace(order, recheck=lives)).receipt
 
 
 Report = (

@@ -34,7 +34,8 @@ def interrupt(
     content = [loop, turn, reason, queue, then]
     waiting = after is not None and after.text is None
     with told_if_taken(session, "input", after.input) if after is not None and waiting else nullcontext():
-        return run(principal, session, command, "interrupt", order, content, purpose="stop").receipt
+        also = () if after is None else ("submit",)
+        return run(principal, session, command, "interrupt", order, content, purpose="stop", also=also).receipt
 
 
 def _then(then: dict[str, str] | None) -> commands.Then | None:

@@ -118,7 +118,8 @@ def _once(
     if decision.audit is not None:
         audit(cur, order.session, actor, type(order.command).__name__, decision.audit, {"id": order.id})
     _notify_marks(cur, locked, appended)
-    keep_receipt(cur, order.key, order.id, digest, receipt)
+    if receipt.get("claimed") is not False:  # a claim that found nothing may as well be decided again
+        keep_receipt(cur, order.key, order.id, digest, receipt)
     return Outcome(receipt, appended)
 
 

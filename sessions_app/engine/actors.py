@@ -39,11 +39,16 @@ class Actor:
     @property
     def agency(self) -> Literal["human", "machine"]:
         """Human for a person's browser, command line or token; machine for an agent's token and the system (A5)."""
-        return "machine" if self.kind in ("agent", "system") else "human"
+        return agency_of(self.kind)
 
     def json(self) -> ActorJson:
         device = None if self.device is None else DeviceJson(kind=self.device.kind, name=self.device.name)
         return ActorJson(kind=self.kind, id=self.id, name=self.name, device=device)
+
+
+def agency_of(kind: str) -> Literal["human", "machine"]:
+    """The agency of an actor of that kind."""
+    return "machine" if kind in ("agent", "system") else "human"
 
 
 SYSTEM = Actor("system", "steerweb", "steerweb")

@@ -70,12 +70,14 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ("instructions",),
     ),
     "LoopIdle": Shape(()),
-    "InputQueued": Shape(("input", "text", "agency", "delivery", "position", "request", "replaced"), ("text",)),
+    "InputQueued": Shape(
+        ("input", "text", "agency", "delivery", "position", "request", "author", "replaced"), ("text",)
+    ),
     "InputChanged": Shape(("input", "text", "agency", "delivery", "position", "request", "replaced"), ("text",)),
     "InputHeld": Shape(("inputs", "steers", "request")),
     "InputReleased": Shape(("inputs", "steers", "request")),
     "InputCancelled": Shape(("input", "reason", "text"), ("text",)),
-    "SteerQueued": Shape(("steer", "text", "urgent", "for_turn", "replaced"), ("text",)),
+    "SteerQueued": Shape(("steer", "text", "urgent", "for_turn", "author", "replaced"), ("text",)),
     "SteerDelivered": Shape(("steer",)),
     "SteerWithdrawn": Shape(("steer", "reason", "text"), ("text",)),
     "TurnStarted": Shape(("index", "input", "worker", "epoch")),

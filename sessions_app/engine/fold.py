@@ -27,7 +27,9 @@ def _loop(state: State, event: Event) -> Loop:
 
 
 def _author(event: Event) -> Author:
-    return Author(event.actor.kind, event.actor.id, event.actor.name)
+    """Who wrote what waits: the event's actor, or whom it names where somebody else moved it (B4)."""
+    author = event.data.get("author")
+    return Author(**author) if author is not None else Author(event.actor.kind, event.actor.id, event.actor.name)
 
 
 def _session_created(state: State, event: Event) -> State:

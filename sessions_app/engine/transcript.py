@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sessions_app.engine.events import Event
+from sessions_app.engine.events import Event, text_slots
 from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
 
 ERASED: Final = "[erased]"
@@ -31,17 +31,22 @@ _WORDING: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True)
 class Transcript:
-    """A loop's conversation so far. Feed it the loop's events in order; `entries` is what the next request holds."""
+    """A loop's conversation so far. Feed it the loop's events in order; `entries` is what the next request holds.
+
+    `stale`: a text it was fed has been erased since (A3). Make a new one, from the log as it is now.
+    """
 
     keep_partial: bool = False
     entries: list[Entry] = field(default_factory=list)
     instructions: str = ""
     model: str = ""
+    stale: bool = False
     _texts: dict[str, str] = field(default_factory=dict)
     _senders: dict[str, str] = field(default_factory=dict)
     _calls: tuple[Call, ...] = ()
     _results: dict[str, ResultEntry] = field(default_factory=dict)
     _note: str = ""
+    _told: set[int] = field(default_factory=set)
 
     def feed(self, events: Iterable[Event]) -> None:
         """Take further events in."""
@@ -49,6 +54,11 @@ class Transcript:
             rule = getattr(self, "_on_" + _CAPITAL.sub("_", event.type).lower(), None)
             if rule is not None:
                 rule(event)
+                if any(container[key] != {"erased": True} for container, key in text_slots(event.type, event.data)):
+                    self._told.add(event.seq)
+
+    def _on_content_erased(self, event: Event) -> None:
+        self.stale |= event.data["seq"] in self._told
 
     def _on_session_created(self, event: Event) -> None:
         self.keep_partial = bool(event.data["settings"].get("keep_partial_reply", self.keep_partial))
@@ -67,7 +77,8 @@ class Transcript:
 
     def _on_steer_queued(self, event: Event) -> None:
         self._texts[event.data["steer"]] = _words(event.data["text"])
-        self._senders.setdefault(event.data["steer"], event.actor.name)
+        author = event.data.get("author")
+        self._senders.setdefault(event.data["steer"], author["name"] if author else event.actor.name)
 
     def _on_turn_started(self, event: Event) -> None:
         text = self._texts.pop(event.data["input"], ERASED)

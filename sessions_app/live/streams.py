@@ -62,7 +62,7 @@ class _Stream:
 
     def append(self, text: str) -> str:
         """Append what is still live of `text`, the note where live ends; what was appended."""
-        if self.length >= LIVE_CHARS:
+        if self.length > LIVE_CHARS:
             return ""
         if self.length + len(text) > LIVE_CHARS:
             text = text[: LIVE_CHARS - self.length] + LIVE_NOTE

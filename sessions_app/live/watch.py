@@ -115,6 +115,9 @@ class Watch:
         return len(fresh)
 
     def _remember(self, one: Entry) -> None:
+        if one.type == "ContentErased":  # a text that was forgotten is not told from memory (A3); the log has the rest
+            self._recent.clear()
+            self._recent_bytes = 0
         self._recent.append(one)
         self._recent_bytes += len(one.member)
         while len(self._recent) > RECENT_EVENTS or (self._recent_bytes > RECENT_BYTES and len(self._recent) > 1):

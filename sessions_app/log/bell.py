@@ -4,6 +4,7 @@ poll stands behind it, and while Redis is away it costs a caller nothing."""
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
@@ -61,29 +62,34 @@ def ring(appended: Appended) -> None:
         }
         for row in appended.rows
     ]
-    _publish({
-        SESSION_CHANNEL.format(appended.session): {"k": "events", "events": events},
-        LIST_CHANNEL: {"id": appended.session},
-    })  # fmt: skip
+    _publish([
+        (SESSION_CHANNEL.format(appended.session), {"k": "events", "events": events}),
+        (LIST_CHANNEL, {"id": appended.session}),
+    ])  # fmt: skip
 
 
 def delta(session: str, frame: dict[str, Any]) -> None:
     """Pass on a piece of streamed text."""
-    _publish({SESSION_CHANNEL.format(session): {"k": "delta", "frame": frame}})
+    deltas([(session, frame)])
+
+
+def deltas(frames: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """The same for many, each with its session: all of a worker's streams in one trip."""
+    _publish([(SESSION_CHANNEL.format(session), {"k": "delta", "frame": frame}) for session, frame in frames])
 
 
 def frame(session: str, frame: dict[str, Any]) -> None:
     """Pass on another ephemeral frame: `stopping`, `retrying`."""
-    _publish({SESSION_CHANNEL.format(session): {"k": "frame", "frame": frame}})
+    _publish([(SESSION_CHANNEL.format(session), {"k": "frame", "frame": frame})])
 
 
-def _publish(messages: dict[str, dict[str, Any]]) -> None:
+def _publish(messages: Iterable[tuple[str, dict[str, Any]]]) -> None:
     global _quiet_until
     if time.monotonic() < _quiet_until:
         return
     try:
         with client().pipeline(transaction=False) as pipe:
-            for channel, message in messages.items():
+            for channel, message in messages:
                 pipe.publish(channel, orjson.dumps(message))
             pipe.execute()
     except (redis.RedisError, OSError) as error:

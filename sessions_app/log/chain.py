@@ -20,7 +20,10 @@ _ROWS: Final = sql.SQL(
     """SELECT {}, facts_digest, texts_digest, link, erases FROM event
        WHERE session_id = %s AND seq > %s ORDER BY seq LIMIT %s"""
 ).format(sql.SQL(read.COLUMNS))
+_COLUMNS: Final = ("head", "chain", "state", "fold", "word", "runnable", "settings", "title")
 _CACHED: Final = "SELECT head, chain, state, fold, word, runnable, settings, title FROM session WHERE id = %s"
+ERASED_TITLE: Final = "erased"
+"""What a session is called whose title was erased (A3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,18 @@ class Fault:
 
 @dataclass(slots=True)
 class Folded:
-    """A session's log, read from the beginning: its faults, where it ends, the state it makes, which events have lost
-    their texts (`erased`) and of which a `ContentErased` says so (`named`)."""
+    """A session's log, read from the beginning: its faults, where it ends, and the state it makes.
 
-    faults: list[Fault]
+    `titled` is the event that gave the title; `erased` are the events that have lost their texts, `named` those of
+    which a `ContentErased` says so.
+    """
+
+    faults: list[Fault] = field(default_factory=list)
     head: int = 0
     chain: bytes = GENESIS
     state: State = field(default_factory=State)
     title: str = ""
+    titled: int = 0
     erased: set[int] = field(default_factory=set)
     named: set[int] = field(default_factory=set)
 
@@ -55,43 +62,54 @@ def sessions() -> list[str]:
 def verify(session: str | None = None) -> Iterator[Fault]:
     """Faults of one session or all: a changed, missing, reordered or inserted row, named; a cache that differs."""
     for each in [session] if session is not None else sessions():
+        folded = Folded()
         with db.cursor("read") as cur:
             cur.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            folded = _read(cur, each)
-            yield from folded.faults
-            yield from _cache_faults(cur, each, folded)
+            _read(cur, each, folded)
+            cached = _cached(cur, each)
+        yield from _log_faults(each, folded, cached)
+        yield from _cache_faults(each, folded, cached)
 
 
 def rebuild(session: str | None = None) -> Iterator[Fault]:
-    """Write the cached columns anew from the log, under each session's lock, and yield what was different."""
+    """Write the cached columns anew from the log, and yield what was different.
+
+    A log that is damaged itself is left alone, and so are its caches: they are what shows the damage. A long log is
+    folded without the session's lock, which is then held for what came meanwhile (A8).
+    """
     for each in [session] if session is not None else sessions():
+        folded = Folded()
         with db.cursor("read") as cur:
+            _read(cur, each, folded)
+        with db.cursor("write") as cur:
             cur.execute("SELECT 1 FROM session WHERE id = %s FOR UPDATE", (each,))
-            folded = _read(cur, each)
-            differences = list(_cache_faults(cur, each, folded))
-            word, runnable = session_columns(folded.state)
-            cur.execute(
-                """UPDATE session SET head = %s, chain = %s, state = %s, fold = %s, word = %s, runnable = %s,
-                   settings = %s, title = %s WHERE id = %s""",
-                (folded.head, folded.chain, Jsonb(to_json(folded.state)), FOLD, word, runnable,
-                 Jsonb(dict(folded.state.settings)), folded.title, each),
-            )  # fmt: skip
-        yield from differences
+            _read(cur, each, folded)
+            cached = _cached(cur, each)
+            damage = list(_log_faults(each, folded, cached))
+            if not damage:
+                _write(cur, each, folded)
+        yield from damage
+        yield from _cache_faults(each, folded, cached)
 
 
-def _read(cur: Cursor[Row], session: str) -> Folded:
-    folded = Folded([])
+def _write(cur: Cursor[Row], session: str, folded: Folded) -> None:
+    word, runnable = session_columns(folded.state)
+    cur.execute(
+        """UPDATE session SET head = %s, chain = %s, state = %s, fold = %s, word = %s, runnable = %s, settings = %s,
+           title = %s WHERE id = %s""",
+        (folded.head, folded.chain, Jsonb(to_json(folded.state)), FOLD, word, runnable,
+         Jsonb(dict(folded.state.settings)), folded.title, session),
+    )  # fmt: skip
+
+
+def _read(cur: Cursor[Row], session: str, folded: Folded) -> None:
+    """Read on, from where it is to the log's end."""
     while True:
         page = cur.execute(_ROWS, (session, folded.head, read.PAGE_MAX)).fetchall()
         for row in page:
             _step(folded, read.stored(session, row[:10]), *row[10:])
         if len(page) < read.PAGE_MAX:
-            break
-    unnamed = folded.erased - folded.named
-    folded.faults += [
-        Fault(session, seq, "its texts are gone, and no ContentErased says why") for seq in sorted(unnamed)
-    ]
-    return folded
+            return
 
 
 def _step(
@@ -113,24 +131,39 @@ def _step(
     folded.chain, folded.head = stored_link, event.seq
     if erases is not None:
         folded.named.add(erases)
+        if erases == folded.titled:
+            folded.title = ERASED_TITLE
     try:
         folded.state = evolve(folded.state, read.as_event(event, texts=False))
-        folded.title = _title(event, folded.title)
+        _title(event, folded)
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         fault(f"it does not fit the state before it: {error!r}")
 
 
-def _title(event: Stored, before: str) -> str:
-    """The session's title after an event, as the session's row has it."""
-    if event.type not in ("SessionCreated", "SessionChanged"):
-        return before
-    title = read.as_event(event).data.get("title")
-    return title if isinstance(title, str) else before if title is None else "erased"
+def _title(event: Stored, folded: Folded) -> None:
+    """Follow the session's title as the session's row has it."""
+    if event.type in ("SessionCreated", "SessionChanged"):
+        title = read.as_event(event).data.get("title")
+        if title is not None:
+            folded.title, folded.titled = title if isinstance(title, str) else ERASED_TITLE, event.seq
 
 
-def _cache_faults(cur: Cursor[Row], session: str, folded: Folded) -> Iterator[Fault]:
+def _cached(cur: Cursor[Row], session: str) -> dict[str, Any] | None:
     row = cur.execute(_CACHED, (session,)).fetchone()
-    if row is None:
+    return None if row is None else dict(zip(_COLUMNS, row, strict=True))
+
+
+def _log_faults(session: str, folded: Folded, cached: dict[str, Any] | None) -> Iterator[Fault]:
+    """What is wrong with the log itself: link by link, texts that are gone without a word, and a missing end."""
+    yield from folded.faults
+    for seq in sorted(folded.erased - folded.named):
+        yield Fault(session, seq, "its texts are gone, and no ContentErased says why")
+    if cached is not None and cached["head"] > folded.head and bytes(cached["chain"]) != folded.chain:
+        yield Fault(session, folded.head + 1, f"it is missing, with all events up to {cached['head']}")
+
+
+def _cache_faults(session: str, folded: Folded, cached: dict[str, Any] | None) -> Iterator[Fault]:
+    if cached is None:
         yield Fault(session, None, "there is no such session")
         return
     word, runnable = session_columns(folded.state)
@@ -138,9 +171,6 @@ def _cache_faults(cur: Cursor[Row], session: str, folded: Folded) -> Iterator[Fa
         "head": folded.head, "chain": folded.chain, "state": to_json(folded.state), "fold": FOLD, "word": word,
         "runnable": runnable, "settings": dict(folded.state.settings), "title": folded.title,
     }  # fmt: skip
-    cached = dict(zip(fresh, row, strict=True))
-    if cached["head"] > folded.head:
-        yield Fault(session, folded.head + 1, f"it is missing, with all events up to {cached['head']}")
     for name, value in fresh.items():
         if _plain(cached[name]) != _plain(value):
             yield Fault(session, None, f"the cached column `{name}` differs from the fold of the log")

@@ -15,6 +15,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sessions_app.engine.errors import Refused
+from sessions_app.log.peers import NOTICE_DEAD_PEERS
 
 LOCK_LIMIT_MS: Final = 2000
 LOST: Final = (OperationalError, errors.TransactionTimeout, errors.IdleInTransactionSessionTimeout)
@@ -66,7 +67,7 @@ def _pool(purpose: Purpose) -> ConnectionPool[Connection[Row]]:
                 max_idle=60,
                 check=ConnectionPool.check_connection if purpose == "read" else None,
                 configure=None if purpose == "read" else _limits,
-                kwargs={"application_name": f"steerweb {purpose}"},
+                kwargs={"application_name": f"steerweb {purpose}", **NOTICE_DEAD_PEERS},
                 open=True,
                 name=purpose,
             )
@@ -89,6 +90,7 @@ def cursor(purpose: Purpose, *, together: bool = False) -> Iterator[Cursor[Row]]
     5 s.
     """
     pool = _pool(purpose)
+    connection: Connection[Row] | None = None
     try:
         with pool.connection() as connection, connection.cursor() as cur:
             if not together:
@@ -100,6 +102,6 @@ def cursor(purpose: Purpose, *, together: bool = False) -> Iterator[Cursor[Row]]
     except PoolTimeout as error:
         raise Refused("unavailable", "The database cannot be reached.", retry_after=2) from error
     except LOST:
-        if connection.closed:
+        if connection is not None and connection.closed:
             pool.check()  # a server that restarted has cut the others of the pool too: do not find out one by one
         raise

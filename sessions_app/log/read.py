@@ -21,7 +21,15 @@ INLINE_BYTES: Final = 64 * 1024
 _SEQ_DIGITS: Final = 19
 _RETURNED: Final = """SELECT facts, CASE WHEN octet_length(texts) <= %(most)s THEN texts END, octet_length(texts)
     FROM event WHERE session_id = %(session)s AND seq = %(seq)s"""
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""A page of frames ends with the event that reaches this size."""
 _PAGE: Final = sql.SQL("SELECT {columns} FROM event WHERE {where} ORDER BY seq {order} LIMIT %s")
+_SIZE: Final = "octet_length(facts) + coalesce(octet_length(texts), 0)"
+_BOUNDED: Final = sql.SQL(
+    f"""SELECT {{columns}} FROM (
+        SELECT *, sum({_SIZE}) OVER (ORDER BY seq {{order}}) - ({_SIZE}) AS before FROM ({{page}}) page
+    ) sized WHERE before < {PAGE_BYTES} ORDER BY seq {{order}}"""
+)
 
 
 def stored(session: str, row: Sequence[Any]) -> Stored:
@@ -56,8 +64,12 @@ def rows(
     types: Iterable[str] = (),
     loop: str | None = None,
     order: Literal["asc", "desc"] = "asc",
+    bounded: bool = False,
 ) -> list[Stored]:
-    """A page of the log: `after < seq < before`, at most `limit`. Events of the session itself pass any `loop` (L4)."""
+    """A page of the log: `after < seq < before`, at most `limit`. Events of the session itself pass any `loop` (L4).
+
+    `bounded`: it also ends at about `PAGE_BYTES`.
+    """
     where, values = [sql.SQL("session_id = %s AND seq > %s")], [session, after]
     if before is not None:
         where.append(sql.SQL("seq < %s"))
@@ -69,11 +81,10 @@ def rows(
     if loop is not None:
         where.append(sql.SQL("(loop = %s OR loop IS NULL)"))
         values.append(loop)
-    query = _PAGE.format(
-        columns=sql.SQL(COLUMNS),
-        where=sql.SQL(" AND ").join(where),
-        order=sql.SQL("DESC" if order == "desc" else "ASC"),
-    )
+    columns, direction = sql.SQL(COLUMNS), sql.SQL("DESC" if order == "desc" else "ASC")
+    query = _PAGE.format(columns=columns, where=sql.SQL(" AND ").join(where), order=direction)
+    if bounded:
+        query = _BOUNDED.format(columns=columns, page=query, order=direction)
     return [stored(session, row) for row in cur.execute(query, [*values, min(limit, PAGE_MAX)]).fetchall()]
 
 
@@ -87,10 +98,28 @@ def events(
     order: Literal["asc", "desc"] = "asc",
     audience: Audience = "member",
 ) -> list[bytes]:
-    """A page of the log as frames, byte for byte what the socket sends that audience."""
+    """A page of the log as frames, byte for byte what the socket sends that audience; it may end before `limit`."""
+    return page(session, after, before, limit, types, loop, order, audience)[0]
+
+
+def page(
+    session: str,
+    after: int = 0,
+    before: int | None = None,
+    limit: int = PAGE_MAX,
+    types: Iterable[str] = (),
+    loop: str | None = None,
+    order: Literal["asc", "desc"] = "asc",
+    audience: Audience = "member",
+) -> tuple[list[bytes], int | None]:
+    """The same, and the seq it ends with if there may be more."""
     with db.cursor("read") as cur:
-        page = rows(cur, session, after=after, before=before, limit=limit, types=types, loop=loop, order=order)
-    return [event_frame(row, audience) for row in page]
+        found = rows(
+            cur, session, after=after, before=before, limit=limit, types=types, loop=loop, order=order, bounded=True
+        )
+    size = sum(len(row.facts) + len(row.texts or b"") for row in found)
+    full = len(found) >= min(limit, PAGE_MAX) or size >= PAGE_BYTES
+    return [event_frame(row, audience) for row in found], found[-1].seq if found and full else None
 
 
 def engine_events(session: str, after: int = 0, loop: str | None = None) -> list[Event]:

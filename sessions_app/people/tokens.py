@@ -1,7 +1,6 @@
 """Bearer tokens. Only a digest is stored: the token itself is seen once, where it was made."""
 
 import hashlib
-import re
 import secrets
 from datetime import timedelta
 from typing import Final
@@ -10,11 +9,12 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 
 from sessions_app.engine.errors import Refused
+from sessions_app.log import secrets as masking
 from sessions_app.models import Person, Token
 from sessions_app.people.principals import Principal, principal_for_token
 
 PREFIX: Final = "sw_"
-PATTERN: Final = re.compile(r"sw_[A-Za-z0-9_-]{43}")
+PATTERN: Final = masking.TOKEN
 """What a token looks like, so that one which strays into a text can be masked (A6)."""
 TOUCH_EVERY: Final = timedelta(hours=1)
 MAX_NAME: Final = 120

@@ -22,8 +22,8 @@ class WorkerContext(Protocol):
         """The owner of all tool processes."""
         ...
 
-    async def in_thread(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a blocking call in the threads kept for reports."""
+    async def persistently(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a blocking call in the threads kept for reports, again and again while the database is away."""
         ...
 
     def workspace(self, session: str) -> Path:
@@ -32,8 +32,4 @@ class WorkerContext(Protocol):
 
     def scratch_home(self, session: str) -> Path:
         """The home folder of the session's tools."""
-        ...
-
-    def remember_survivors(self, turn: str, session: str, loop: str) -> None:
-        """A call of this turn left processes that would not die (E7)."""
         ...

@@ -20,27 +20,24 @@ import psycopg
 from sessions_app.control import reports
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
-from sessions_app.log import phases
+from sessions_app.log import db, phases
 from sessions_app.log.phases import LEASE_S
 from sessions_app.worker.heartbeat import Heartbeat
 from sessions_app.worker.models.registry import preload_providers
+from sessions_app.worker.place import place
 from sessions_app.worker.streaming import Streams
 from sessions_app.worker.sweep import Sweep
 from sessions_app.worker.turn import TurnRun
 from sessions_app.worker.warden.client import Warden
-from sessions_app.worker.warden.shapes import Process
+from sessions_app.worker.warden.shapes import SurvivorsNews
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 SHUTDOWN_S: Final = 10.0
 POLL_S: Final = 1.0
+_RETRY_S: Final = 0.5
 _log = logging.getLogger(__name__)
-
-
-def boot_id() -> str:
-    """Names this boot of this machine: processes are only comparable within one."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 class Worker:
@@ -54,7 +51,7 @@ class Worker:
         self._runs: dict[str, TurnRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._claiming: set[str] = set()
-        self._survivors: dict[str, tuple[str, str]] = {}
+        self._held: set[str] = set()  # turns from before their claim until after their end
         self._open = True
         self._warden: Warden | None = None
 
@@ -70,7 +67,7 @@ class Worker:
         self._call(self._start())
         heartbeat = Heartbeat(self.id, self._loop, self.warden.renew, self._give_up)
         threading.Thread(target=heartbeat.run, name="heartbeat", daemon=True).start()
-        threading.Thread(target=Sweep(self._take).run, name="sweep", daemon=True).start()
+        threading.Thread(target=Sweep(self).run, name="sweep", daemon=True).start()
         threading.Thread(target=preload_providers, name="preload", daemon=True).start()
 
     async def _start(self) -> None:
@@ -84,7 +81,7 @@ class Worker:
             on_survivors_ended=self._on_survivors_ended,
         )
         row = phases.WorkerRow(
-            self.id, socket.gethostname(), boot_id(), os.getpid(), self.warden.pid, self.warden.isolation
+            self.id, socket.gethostname(), place(), os.getpid(), self.warden.pid, self.warden.isolation
         )
         await self.in_thread(phases.enlist, row)
         self.warden.renew(time.monotonic())
@@ -111,36 +108,55 @@ class Worker:
         """A loop may have something to run; callable from any thread, returns at once."""
         self._loop.call_soon_threadsafe(self._consider, session, loop)
 
-    def _take(self) -> None:
+    def take(self) -> None:
         """The sweep's part: take what nobody has taken (J3), whatever the broker does."""
-        free = self._capacity - len(self._runs)
+        free = self._capacity - len(self._held)
         if self._open and free > 0:
             for session, loop in phases.runnable_loops(free):
                 self.offer(session, loop)
 
-    def _consider(self, session: str, loop: str) -> None:
-        if not self._open or loop in self._claiming or len(self._runs) + len(self._claiming) >= self._capacity:
-            return
-        self._claiming.add(loop)
-        self._spawn(self._run(session, loop))
+    def holds(self, turn: str) -> bool:
+        """Whether this worker claims or runs the turn at this moment; callable from any thread."""
+        return turn in self._held
 
-    async def _run(self, session: str, loop: str) -> None:
-        """Claim and run one turn; a loop that another worker has, or that has nothing to run, ends it quietly (J1)."""
+    def _consider(self, session: str, loop: str) -> None:
+        if not self._open or loop in self._claiming or len(self._held) >= self._capacity:
+            return
+        turn = new_id()
+        self._claiming.add(loop)
+        self._held.add(turn)
+        self._spawn(self._hold(session, loop, turn))
+
+    async def _hold(self, session: str, loop: str, turn: str) -> None:
         try:
-            claim = await self.in_thread(reports.claim, session, loop, self.id)
+            ran = await self._run(session, loop, turn)
+        finally:
+            self._held.discard(turn)  # what the database still has of it then, the sweep ends
+        if ran:
+            self._consider(session, loop)  # its next input, without a trip through the broker
+
+    async def _run(self, session: str, loop: str, turn: str) -> bool:
+        """Claim and run one turn; a loop that another worker has, or that has nothing to run, ends it quietly (J1).
+
+        The turn's id is made before: a claim whose answer was lost is found again by it (A4).
+        """
+        try:
+            claim = await self.persistently(reports.claim, session, loop, self.id, turn)
         except Refused as refused:
             _log.warning("loop %s was not claimed: %s", loop, refused)
-            return
+            return False
         finally:
             self._claiming.discard(loop)
         if not claim["claimed"]:
-            return
-        run = self._runs[claim["turn"]] = TurnRun(self, session, loop, claim)
+            return False
+        run = self._runs[turn] = TurnRun(self, session, loop, claim)
+        if not self._open:  # told to end while it claimed
+            run.shut_down()
         try:
             await run.run()
         finally:
-            del self._runs[run.turn]
-        self._consider(session, loop)  # its next input, without a trip through the broker
+            del self._runs[turn]
+        return True
 
     # -- stops
 
@@ -161,14 +177,10 @@ class Worker:
                 except (Refused, psycopg.Error) as error:
                     _log.warning("marks were not read: %s", error)
 
-    def remember_survivors(self, turn: str, session: str, loop: str) -> None:
-        self._survivors[turn] = (session, loop)
-
-    def _on_survivors_ended(self, turn: str, call: str, processes: list[Process]) -> None:
-        place = self._survivors.get(turn)
-        if place is not None:
-            ended = [{"pid": process.pid, "command": process.command} for process in processes]
-            self._spawn(self.in_thread(reports.survivors_ended, *place, turn, call, ended, self.id))
+    def _on_survivors_ended(self, news: SurvivorsNews) -> None:
+        ended = [process.to_json() for process in news.ended]
+        told = (news.session, news.loop, news.turn, news.call, ended, self.id)
+        self._spawn(self.persistently(reports.survivors_ended, *told))
 
     # -- the end
 
@@ -185,15 +197,14 @@ class Worker:
 
     def _end_runs(self) -> None:
         for run in self._runs.values():
-            run.shutdown = True
-            run.mark()
+            run.shut_down()
 
     def join(self) -> None:
-        """Wait for the running turns' ends, at most 10 s, then leave."""
+        """Wait for the ends of the turns that run or are being claimed, at most 10 s, then leave."""
         deadline = time.monotonic() + SHUTDOWN_S
-        while self._runs and time.monotonic() < deadline:
+        while self._held and time.monotonic() < deadline:
             time.sleep(0.05)
-        if not self._runs:
+        if not self._held:
             phases.retire(self.id)
         self._call(self.warden.aclose())
 
@@ -201,6 +212,19 @@ class Worker:
 
     async def in_thread(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._loop.run_in_executor(self._threads, lambda: call(*args, **kwargs))
+
+    async def persistently(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Ask the database as often as it takes. The lease ends this wait: a worker that cannot renew it exits."""
+        while True:
+            try:
+                return await self.in_thread(call, *args, **kwargs)
+            except Refused as refused:
+                if refused.code != "unavailable":
+                    raise
+                _log.warning("the worker waits for the database: %s", refused)
+            except db.LOST as error:
+                _log.warning("the worker waits for the database: %s", error)
+            await asyncio.sleep(_RETRY_S)
 
     def workspace(self, session: str) -> Path:
         from sessions_app.log.read import workspace_of

@@ -1,7 +1,7 @@
 """Streamed text on its way out: deltas to the bell as they come, the whole text beside the log every 250 ms (L2).
 
 Pieces pile up while a batch is on its way and leave merged with the next one, so a slow Redis or a fast model costs
-fewer, larger deltas, never memory or order.
+fewer, larger deltas, never memory or order. Secrets are masked before anything leaves (A6).
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final
 import psycopg
 
 from sessions_app.engine.errors import Refused
-from sessions_app.log import bell, stream
+from sessions_app.log import bell, secrets, stream
 from sessions_app.log.stream import Piece
 
 FLUSH_S: Final = 0.02
@@ -22,7 +22,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Stream:
-    """One growing text of a step: `kind` is text, reasoning or tool. `sent` and `saved` count code points."""
+    """One growing text of a step: `kind` is text, reasoning or tool. `sent` and `saved` count code points.
+
+    `tail` is its end that has not left, because it may be the beginning of a secret.
+    """
 
     session: str
     loop: str
@@ -36,15 +39,33 @@ class Stream:
     unsent: list[str] = field(default_factory=list)
     sent: int = 0
     saved: int = 0
+    tail: str = ""
 
     def add(self, text: str) -> None:
-        if self.length >= stream.LIVE_CHARS:
+        if self.length > stream.LIVE_CHARS:  # what is beyond the limit makes the note
             return
-        self.parts.append(text)
-        self.unsent.append(text)
-        self.length += len(text)
+        text = self.tail + text
+        settled = secrets.settled(text)
+        self.tail = text[settled:]
+        self._leave(text[:settled])
+
+    def finish(self) -> None:
+        """Nothing follows: what was held back is no secret's beginning."""
+        rest, self.tail = self.tail, ""
+        self._leave(rest)
+
+    def _leave(self, text: str) -> None:
+        if text:
+            text = secrets.mask(text)
+            self.parts.append(text)
+            self.unsent.append(text)
+            self.length += len(text)
 
     def text(self) -> str:
+        """All of it, the end that is held back too."""
+        return self._left() + secrets.mask(self.tail)
+
+    def _left(self) -> str:
         if len(self.parts) > 1:
             self.parts = ["".join(self.parts)]
         return self.parts[0] if self.parts else ""
@@ -66,7 +87,7 @@ class Stream:
 
     def piece(self) -> Piece:
         return Piece(
-            self.session, self.loop, self.turn, self.step, self.attempt, self.kind, stream.clip(self.text()), self.call
+            self.session, self.loop, self.turn, self.step, self.attempt, self.kind, stream.clip(self._left()), self.call
         )
 
 
@@ -89,6 +110,7 @@ class Streams:
 
     def close(self, gone: Stream) -> None:
         """Its step is over: the event has the whole text."""
+        gone.finish()
         if gone in self._live:
             self._live.remove(gone)
 
@@ -101,7 +123,7 @@ class Streams:
             self._dirty.clear()
             frames = [(live.session, frame) for live in self._live if (frame := live.take_delta()) is not None]
             if frames:
-                await asyncio.to_thread(_publish, frames)
+                await asyncio.to_thread(bell.deltas, frames)
             if clock() - saved_at >= SAVE_S:
                 saved_at = clock()
                 await self._save()
@@ -121,8 +143,3 @@ class Streams:
             return
         for live, length in zip(behind, lengths, strict=True):
             live.saved = length
-
-
-def _publish(frames: list[tuple[str, dict[str, object]]]) -> None:
-    for session, frame in frames:
-        bell.delta(session, frame)

@@ -9,8 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol
 
 import psycopg
 from psycopg import Cursor
@@ -21,6 +20,7 @@ from sessions_app.engine.errors import Refused
 from sessions_app.log import db, read, stream
 from sessions_app.log.db import Row
 from sessions_app.log.phases import LEASE_S
+from sessions_app.worker.place import place
 from sessions_app.worker.warden.census import kill_marked
 
 LOOK_S: Final = 1.0
@@ -31,7 +31,7 @@ TIDY_S: Final = 600.0
 STREAM_DAYS: Final = 3
 _log = logging.getLogger(__name__)
 
-_COLUMNS: Final = "r.turn, r.session, r.loop, r.epoch, r.step, r.worker, r.phase, w.boot_id"
+_COLUMNS: Final = "r.turn, r.session, r.loop, r.epoch, r.step, r.worker, r.phase, w.boot_id"  # boot_id: see `place`
 _LOST: Final = f"""SELECT {_COLUMNS}, NULL::int, coalesce(extract(epoch FROM clock_timestamp() - w.alive_until), 1e6)
     FROM running_turn r LEFT JOIN worker w ON w.id = r.worker
     WHERE (w.id IS NULL OR w.alive_until < clock_timestamp())
@@ -39,6 +39,9 @@ _LOST: Final = f"""SELECT {_COLUMNS}, NULL::int, coalesce(extract(epoch FROM clo
 _OVERDUE: Final = f"""SELECT {_COLUMNS}, extract(epoch FROM m.acknowledged_at - m.marked_at) * 1000, 0
     FROM turn_mark m JOIN running_turn r ON r.turn = m.turn LEFT JOIN worker w ON w.id = r.worker
     WHERE m.marked_at < clock_timestamp() - make_interval(secs => %s)"""
+_OWN: Final = f"""SELECT {_COLUMNS}, NULL::int, 0 FROM running_turn r JOIN worker w ON w.id = r.worker
+    WHERE r.worker = %s"""
+_FREE: Final = "SELECT 1 FROM session WHERE id = %s FOR UPDATE SKIP LOCKED"
 _TIDY: Final = (
     "DELETE FROM command WHERE at < now() - interval '30 days'",
     "DELETE FROM warden_report WHERE at < now() - interval '30 days'",
@@ -57,15 +60,15 @@ class Candidate:
     step: int
     worker: str
     phase: str
-    boot_id: str | None
+    place: str | None
     acknowledged_ms: int | None
     expired_s: float
 
     @classmethod
     def of(cls, row: Row) -> "Candidate":
-        turn, session, loop, epoch, step, worker, phase, boot_id, acknowledged, expired = row
+        turn, session, loop, epoch, step, worker, phase, place, acknowledged, expired = row
         ack = None if acknowledged is None else int(acknowledged)
-        return cls(str(turn), str(session), str(loop), epoch, step, str(worker), phase, boot_id, ack, float(expired))
+        return cls(str(turn), str(session), str(loop), epoch, step, str(worker), phase, place, ack, float(expired))
 
 
 @dataclass(slots=True)
@@ -78,12 +81,26 @@ class Evidence:
     proven: bool = False
 
 
-class Sweep:
-    """`take` is called once a second, to claim what nobody has; None in a process that runs no turns."""
+class Host(Protocol):
+    """The worker of the process that sweeps; its methods are called from the sweep's thread."""
 
-    def __init__(self, take: Callable[[], None] | None = None) -> None:
-        self._take = take
-        self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    id: str
+
+    def take(self) -> None:
+        """Claim what nobody has; called once a second."""
+        ...
+
+    def holds(self, turn: str) -> bool:
+        """Whether it claims or runs this turn of its own."""
+        ...
+
+
+class Sweep:
+    """`host` is None in a process that runs no turns."""
+
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host
+        self._place = place()
         self._looked_at = time.monotonic()
         self._quiet_until = self._looked_at + LEASE_S
         self._tidy_at = self._looked_at + TIDY_S
@@ -100,34 +117,56 @@ class Sweep:
                 _log.exception("the sweep failed over something and goes on")
 
     def look(self) -> None:
-        """One look: fence, expire, take, tidy."""
-        now = time.monotonic()
-        if now - self._looked_at > LEASE_S:
-            self._quiet_until = now + LEASE_S
+        """One look: fence, expire, abandon, take, tidy."""
         with db.cursor("stop") as cur:
             overdue = [Candidate.of(row) for row in cur.execute(_OVERDUE, (FENCE_S,)).fetchall()]
             lost = [Candidate.of(row) for row in cur.execute(_LOST, (LEASE_S,)).fetchall()]
-        self._looked_at = time.monotonic()
-        for candidate in overdue:
-            self._fence(candidate)
+            own = self._own(cur)
+        now = time.monotonic()  # after the answers: the time they took is part of a gap
+        if now - self._looked_at > LEASE_S:
+            self._quiet_until = now + LEASE_S
+        self._looked_at = now
+        self._each(self._fence, overdue)
         if now >= self._quiet_until:
-            for candidate in lost:
-                self._expire(candidate)
-        if self._take is not None:
-            self._take()
+            self._each(self._expire, lost)
+        self._each(self._abandon, own)
+        if self._host is not None:
+            self._host.take()
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_S
             self._tidy()
 
+    def _own(self, cur: Cursor[Row]) -> list[Candidate]:
+        """The host's turns, in the database, that the host knows nothing of."""
+        if self._host is None:
+            return []
+        rows = cur.execute(_OWN, (self._host.id,)).fetchall()
+        return [each for each in map(Candidate.of, rows) if not self._host.holds(each.turn)]
+
+    def _each(self, end: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
+        """End each; one that cannot be ended keeps nobody from the others and is tried again at the next look (J3)."""
+        for candidate in candidates:
+            try:
+                if _free(candidate.session):
+                    end(candidate)
+            except (Refused, psycopg.Error) as error:
+                _log.warning("turn %s was not ended at this look: %s", candidate.turn, error)
+            except Exception:  # noqa: BLE001 (one turn's fault must not keep the others running)
+                _log.exception("turn %s could not be ended", candidate.turn)
+
+    def _abandon(self, candidate: Candidate) -> None:
+        """End a turn that its own living worker has lost: its claim's answer or its end never got through."""
+        self._end(candidate, self._evidence(candidate, dead=True), by="worker")
+
     def _fence(self, candidate: Candidate) -> None:
         """A marked turn whose worker has not settled in time is ended for it (E9)."""
-        self._end(candidate, self._evidence(candidate, dead=False), fence=True)
+        self._end(candidate, self._evidence(candidate, dead=False), by="fence")
 
     def _expire(self, candidate: Candidate) -> None:
         """End a turn whose worker's lease is over, once its processes are proven dead or the wait for proof is over."""
         evidence = self._evidence(candidate, dead=True)
         if evidence.proven or candidate.expired_s > PROOF_S:
-            self._end(candidate, evidence, fence=False)
+            self._end(candidate, evidence, by="sweep")
 
     def _evidence(self, candidate: Candidate, *, dead: bool) -> Evidence:
         evidence = Evidence()
@@ -142,13 +181,13 @@ class Sweep:
             if call:
                 listed = {"ended": processes["ended"], "surviving": processes["surviving"], "background": []}
                 evidence.settlements[call] = Settlement("lost", output, processes=listed)
-        if dead and candidate.boot_id == self._boot_id:  # the same machine: look for oneself
-            found = kill_marked(candidate.worker).to_json()
+        if dead and candidate.place == self._place:  # whatever of it runs can be seen from here: look for oneself
+            found = kill_marked(candidate.worker, candidate.turn).to_json()
             evidence.ended, evidence.surviving = found["ended"], found["surviving"]
             evidence.proven = True
         return evidence
 
-    def _end(self, candidate: Candidate, evidence: Evidence, *, fence: bool) -> None:
+    def _end(self, candidate: Candidate, evidence: Evidence, *, by: Literal["worker", "fence", "sweep"]) -> None:
         started = self._started_calls(candidate)
         for call in started:
             known = evidence.settlements.get(call, Settlement("lost"))
@@ -161,7 +200,7 @@ class Sweep:
         command = EndTurn(
             candidate.turn,
             candidate.epoch,
-            "fence" if fence else "sweep",
+            by,
             cause="worker_lost",
             settlements={call: evidence.settlements[call] for call in started},
             cut_off=self._cut_off(candidate),
@@ -171,8 +210,11 @@ class Sweep:
             unknown=bool(started) and not evidence.proven,
         )
         try:
-            reports.end_turn(candidate.session, command, _recheck(candidate.worker, fence=fence))
-            _log.warning("turn %s was ended by the %s", candidate.turn, command.by)
+            if by == "worker":  # in its name, so that it meets what its worker may have said of it itself (A4)
+                reports.report(candidate.session, command, candidate.worker)
+            else:
+                reports.end_turn(candidate.session, command, _recheck(candidate.worker, fence=by == "fence"))
+            _log.warning("turn %s was ended by the %s", candidate.turn, by)
         except Refused as refused:
             if refused.code != "stale":
                 raise
@@ -188,8 +230,8 @@ class Sweep:
         """What people had seen of the uncommitted step, up to the last saved piece (C3)."""
         pieces = [
             piece
-            for piece in stream.read(candidate.session)
-            if piece.turn == candidate.turn and piece.step == candidate.step and piece.kind in ("text", "reasoning")
+            for piece in stream.read_turn(candidate.turn)
+            if piece.step == candidate.step and piece.kind in ("text", "reasoning")
         ]
         latest = max((piece.attempt for piece in pieces), default=0)
         return {piece.kind: piece.text for piece in pieces if piece.attempt == latest and piece.text}
@@ -199,6 +241,12 @@ class Sweep:
             with db.cursor("read") as cur:
                 cur.execute(statement)
         stream.drop_old(STREAM_DAYS)
+
+
+def _free(session: str) -> bool:
+    """Whether nobody holds the session's lock: one that is stuck must not cost the others a wait."""
+    with db.cursor("stop") as cur:
+        return cur.execute(_FREE, (session,)).fetchone() is not None
 
 
 def _recheck(worker: str, *, fence: bool) -> Callable[[Cursor[Row]], None]:

@@ -9,11 +9,10 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar
-
-import psycopg
+from typing import Any, TypeVar
 
 from sessions_app.control import reports
 from sessions_app.engine import commands
@@ -32,9 +31,7 @@ from sessions_app.worker.streaming import Stream
 from sessions_app.worker.tools.base import ToolContext, ToolOutcome
 from sessions_app.worker.tools.registry import run_tool, specs
 
-P = ParamSpec("P")
 T = TypeVar("T")
-_RETRY_S: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +47,8 @@ class TurnRun:
         self.turn: str = claim["turn"]
         self.epoch: int = claim["epoch"]
         self.stop = asyncio.Event()
-        self.shutdown = False
+        self._phase = "model"
+        self._shutdown_at: float | None = None
         self._transcript = Transcript()
         self._cursor = 0
         self._step = 1
@@ -63,6 +61,12 @@ class TurnRun:
 
     def mark(self) -> None:
         """A stop for this turn was heard of."""
+        self.stop.set()
+
+    def shut_down(self) -> None:
+        """The worker is about to end: so is the turn."""
+        if self._shutdown_at is None:
+            self._shutdown_at = time.monotonic()
         self.stop.set()
 
     async def run(self) -> None:
@@ -83,7 +87,7 @@ class TurnRun:
             await self._fail("internal", f"{type(error).__name__}: {error}")
 
     async def _steps(self) -> None:
-        self._workspace = await self._database(self.worker.workspace, self.session)
+        self._workspace = await self.worker.persistently(self.worker.workspace, self.session)
         while True:
             begun = await self._report(commands.BeginStep(self.turn, self.epoch))
             self._step = begun["step"]
@@ -116,7 +120,7 @@ class TurnRun:
                 await self._back_off(error, attempt, pause)
 
     async def _request(self) -> Request:
-        events = await self._database(read.engine_events, self.session, self._cursor, self.loop)
+        events = await self.worker.persistently(read.engine_events, self.session, self._cursor, self.loop)
         self._transcript.feed(events)
         self._cursor = events[-1].seq if events else self._cursor
         tools = tuple(ToolSpec(spec.name, spec.description, spec.schema) for spec in specs())
@@ -129,8 +133,9 @@ class TurnRun:
 
     async def _attempt(self, request: Request, attempt: int) -> Reply:
         """One try at the model call. What it streamed is kept for review should it be cut off (C3)."""
+        self._phase = "model"
         if attempt > 1:
-            await self._database(phases.set_model, self.turn, self.epoch, attempt)
+            await self.worker.persistently(phases.set_model, self.turn, self.epoch, attempt)
         text, reasoning = self._stream(attempt, "text"), self._stream(attempt, "reasoning")
         try:
             return await self._until_stop(self._consume(request, text, reasoning))
@@ -152,7 +157,8 @@ class TurnRun:
 
     async def _back_off(self, error: ModelError, attempt: int, pause: float) -> None:
         """Wait before the next attempt, in sight of everybody and within reach of a stop (E6)."""
-        next_at = await self._database(phases.set_retry, self.turn, self.epoch, attempt, pause)
+        self._phase = "retry"
+        next_at = await self.worker.persistently(phases.set_retry, self.turn, self.epoch, attempt, pause)
         frame = {
             "t": "retrying", "loop": self.loop, "turn": self.turn, "step": self._step, "attempt": attempt,
             "next_at": None if next_at is None else instant(next_at), "status": error.status, "detail": error.detail,
@@ -183,12 +189,14 @@ class TurnRun:
             started = await self._report(commands.StartTool(self.turn, self.epoch, self._step, call.id, call.arguments))
             if started["outcome"] == "skipped":
                 return
+            self._phase = "tool"
             settlement = await self._run_tool(call)
             self._settlements[call.id] = settlement
             if self.stop.is_set():
                 raise Stopped  # the terminal's own transaction settles it, and lists what was ended
             await self._report(commands.SettleTool(self.turn, self.epoch, self._step, call.id, settlement))
             self._settlements.clear()
+            self._phase = "model"
 
     async def _run_tool(self, call: Call) -> Settlement:
         """Run one call; a stop ends it inside, and it says itself how it ended (C4)."""
@@ -211,8 +219,6 @@ class TurnRun:
             outcome = await run_tool(call.tool, call.arguments, context)
         finally:
             self.worker.streams.close(output)
-        if outcome.surviving:
-            self.worker.remember_survivors(self.turn, self.session, self.loop)
         return _settlement(outcome, int((clock() - began) * 1000))
 
     def _stream(self, attempt: int, kind: str, call: str = "") -> Stream:
@@ -222,7 +228,7 @@ class TurnRun:
 
     async def _report(self, command: reports.Report) -> dict[str, Any]:
         """Report, as often as the database needs; raises `Stopped` when the answer says that a stop has won."""
-        if self.shutdown and not isinstance(command, commands.SettleTool | commands.EndTurn):
+        if self._shutdown_at is not None and not isinstance(command, commands.SettleTool | commands.EndTurn):
             raise Stopped
         answer = await self._deliver(command)
         if answer.get("marked"):
@@ -231,19 +237,7 @@ class TurnRun:
         return answer
 
     async def _deliver(self, command: reports.Report) -> dict[str, Any]:
-        return await self._database(reports.report, self.session, command, self.worker.id)
-
-    async def _database(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Ask the database as often as it takes. The lease ends this wait: a worker that cannot renew it exits."""
-        while True:
-            try:
-                return await self.worker.in_thread(call, *args, **kwargs)
-            except Refused as refused:
-                if refused.code != "unavailable":
-                    raise
-            except psycopg.OperationalError as error:
-                _log.warning("turn %s waits for the database: %s", self.turn, error)
-            await asyncio.sleep(_RETRY_S)
+        return await self.worker.persistently(reports.report, self.session, command, self.worker.id)
 
     async def acknowledge(self) -> None:
         """Tell everybody, once, that the worker got the stop, and how long that took."""
@@ -252,7 +246,7 @@ class TurnRun:
                 await self._acknowledge_now()
 
     async def _acknowledge_now(self) -> None:
-        heard = await self._database(phases.acknowledge, self.turn)
+        heard = await self.worker.persistently(phases.acknowledge, self.turn)
         if heard is not None:
             request, phase, self._acknowledged = heard
             frame = {
@@ -263,15 +257,18 @@ class TurnRun:
 
     async def _end(self) -> None:
         await self.acknowledge()
+        since = self._shutdown_at
         command = commands.EndTurn(
             self.turn,
             self.epoch,
             "worker",
-            cause="worker_shutdown" if self.shutdown else None,
+            cause=None if since is None else "worker_shutdown",
             settlements=self._settlements,
             cut_off={key: text for key, text in self._cut_off.items() if text},
             usage=self._usage,
+            phase=self._phase,
             acknowledged_ms=self._acknowledged,
+            settled_ms=0 if since is None else int((time.monotonic() - since) * 1000),
         )
         await self._deliver(command)
 

@@ -32,7 +32,7 @@ def show_ready(url: str, local_url: str, sign_in: SignIn | None, *, for_phone: b
         _show_link(url + sign_in.path, sign_in.person, qr=for_phone or sys.stdout.isatty())
     if not for_phone:
         say("  From a phone: steerweb up --lan (same network) or --url ADDRESS (proxy or tunnel).")
-    say("  Ctrl-C stops everything and loses nothing.")
+    say("  Ctrl-C stops everything; running turns end as a shutdown, and nothing committed is lost.")
 
 
 def _show_link(link: str, person: str, *, qr: bool) -> None:

@@ -22,7 +22,7 @@ from steerweb.up.supervisor import Program, StopAsked, Supervisor
 
 READY_S = 60
 ADDRESS_S = 5  # how long an address of --lan or --url may take to answer before it is reported
-WORKER_PATIENCE_S = 30.0  # a worker gives running tools 20 s
+WORKER_PATIENCE_S = 30.0  # a worker stops its tools and writes the ends of their turns first
 WEB_PATIENCE_S = 6.0
 LONGEST_LOG = 32 * 1024 * 1024
 
@@ -50,7 +50,7 @@ class Up:
             self._start(listener)
             self.supervisor.run(self._tick)
         except StopAsked:
-            say("Stopping (Ctrl-C again ends running tools at once) ...")
+            say("Stopping ...")
         finally:
             self.supervisor.stop()
             runtime.remove_record(self.options.data)

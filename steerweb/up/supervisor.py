@@ -83,7 +83,7 @@ class Program:
         return self._child.running()
 
     def ask_to_stop(self) -> None:
-        """SIGTERM: a worker gives its turns back, a web process closes its sockets."""
+        """SIGTERM: a worker stops its tools and ends its turns, a web process closes its sockets."""
         self._child.send(signal.SIGTERM)
 
     def stop(self) -> None:

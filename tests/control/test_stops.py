@@ -255,7 +255,7 @@ def test_a_frozen_process_that_holds_the_lock_is_ended_by_the_server_and_a_stop_
         assert world.stop()["accepted"]
         took = time.monotonic() - began
         thaw.set()
-        assert took < 5, f"{took:.1f} s"
+        assert took < 6, f"{took:.1f} s"
         return ""
 
     assert together([frozen, stop])[0] in ("TransactionTimeout", "IdleInTransactionSessionTimeout", "OperationalError")
@@ -305,7 +305,7 @@ def test_a_steer_takes_one_short_transaction_whatever_the_turn_does(world: World
     world.start_tool("a")
     began = time.monotonic()
     receipt = control.steer(world.owner, world.session, new_id(), text="left")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 2
     assert receipt["lands"]["when"] == "safe_point"
     assert receipt["lands"]["after"] == "tool"
     assert receipt["lands"]["running_ms"] >= 0

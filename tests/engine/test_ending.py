@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sessions_app.engine import commands as c
-from tests.engine.harness import ANA, BEN, BOT, Memory
+from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
 from tests.engine.invariants import check
 
 SURVIVOR = {"ended": [], "surviving": [{"pid": 7, "command": "sleep 9"}], "background": []}
@@ -375,7 +375,7 @@ def test_commands_on_a_closing_session(when: str) -> None:
     ]  # fmt: skip
     assert [memory.refused(command).code for command in refused] == ["session_closing"] * len(refused)
     assert memory.claim() == {"claimed": False}
-    stop = memory.do(c.Interrupt("r"), BEN)
+    stop = memory.do(c.Interrupt("r", loop=LOOP), BEN)
     turns = [memory.turn.id] if when == "closing" else []
     assert (stop.receipt, stop.events, stop.audit) == (
         {"accepted": False, "joined": False, "turns": turns, "note": "closing"}, (), "closing",

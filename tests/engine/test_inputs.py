@@ -125,12 +125,14 @@ def test_a_promoted_input_is_a_steer_with_its_text(how: Any) -> None:
     memory = Memory()
     memory.start()
     one = memory.submit("use the staging database")
-    receipt = memory.do(c.EditInput(one, promote=how, steer="s"), ANA).receipt
+    receipt = memory.do(c.EditInput(one, promote=how, steer="s"), BEN).receipt
     assert receipt == {"input": one, "steer": "s"}
+    text, author = "use the staging database", {"kind": "person", "id": "a", "name": "Ana"}
     assert [(event.type, event.data) for event in memory.log[-2:]] == [
-        ("InputCancelled", {"input": one, "reason": "promoted", "text": "use the staging database"}),
-        ("SteerQueued", {"steer": "s", "text": "use the staging database", "urgent": how == "urgent"}),
+        ("InputCancelled", {"input": one, "reason": "promoted", "text": text}),
+        ("SteerQueued", {"steer": "s", "text": text, "urgent": how == "urgent", "author": author}),
     ]
+    assert memory.loop.steers[0].author.name == "Ana", "Ben moved it, Ana wrote it"
     assert (memory.inbox, memory.steers) == ([], ["s"])
 
 

@@ -175,6 +175,7 @@ def test_before_a_worker_has_claimed_anything_the_queue_is_held_unless_the_reque
     assert receipt == {"accepted": True, "joined": False, "turns": [], "note": "not_started"}
     asked = memory.data("InterruptRequested")[0]
     assert (asked["turns"], asked["phases"], asked["queue"]) == ([], {}, queue or "hold")
+    assert {data["request"] for data in memory.data("InputHeld")} <= {asked["request"]}
     inbox = {"held": [f"-{entry}"], "cleared": [], "kept": [entry]}[human]
     steers = {"held": [f"-{steer}"], "cleared": [], "kept": [steer]}[human]
     assert (memory.inbox, memory.steers) == (inbox, steers)

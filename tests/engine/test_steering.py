@@ -200,17 +200,29 @@ def test_a_pending_steer_becomes_an_input_at_the_end_of_the_queue() -> None:
     memory = Memory()
     memory.submit("first")
     steer = memory.steer("left")
-    receipt = memory.do(c.EditSteer(steer, as_input=True, input="new"), BEN).receipt
+    receipt = memory.do(c.EditSteer(steer, as_input=True, input="new"), ANA).receipt
     assert receipt == {"steer": steer, "input": "new", "position": 1}
+    data = {"input": "new", "text": "left", "agency": "human", "delivery": "queue", "position": 1}
     assert [(event.type, event.data) for event in memory.log[-2:]] == [
         ("SteerWithdrawn", {"steer": steer, "reason": "as_input", "text": "left"}),
-        ("InputQueued", {"input": "new", "text": "left", "agency": "human", "delivery": "queue", "position": 1}),
+        ("InputQueued", {**data, "author": {"kind": "person", "id": "b", "name": "Ben"}}),
     ]
+    assert memory.loop.inbox[-1].author.name == "Ben"
     for _ in range(62):
         memory.submit()
     other = memory.steer("right")
     assert memory.refused(c.EditSteer(other, as_input=True, input="more")).code == "queue_full"
     assert memory.steers == [other]
+
+
+@pytest.mark.rule("A5", "B4", "F")
+def test_an_agent_s_words_stay_a_machine_s_whoever_moves_them() -> None:
+    """From the queue to a steer and back by Ana: no path makes them a person's."""
+    memory = Memory()
+    one = memory.submit("nightly", BOT)
+    memory.do(c.EditInput(one, promote="normal", steer="s"), ANA)
+    memory.do(c.EditSteer("s", as_input=True, input="back"), ANA)
+    assert (memory.loop.inbox[0].agency, memory.loop.inbox[0].author.kind) == ("machine", "agent")
 
 
 @pytest.mark.rule("D1", "D8")

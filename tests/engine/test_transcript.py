@@ -225,6 +225,16 @@ def test_an_edited_steer_is_delivered_in_its_last_words_under_its_sender_s_name(
     ]
 
 
+@pytest.mark.rule("B4", "D3", "A5")
+def test_a_promoted_input_is_attributed_to_who_wrote_it() -> None:
+    memory = Memory()
+    memory.start("hello")
+    entry = memory.submit("left", BEN)
+    memory.do(c.EditInput(entry, promote="normal", steer="s"), ANA)
+    memory.begin()
+    assert entries(memory)[-1] == UserEntry("[Message from Ben while you work]\nleft", interrupt=True)
+
+
 @pytest.mark.rule("B4")
 def test_an_edited_input_runs_in_its_last_words() -> None:
     memory = Memory()

@@ -103,7 +103,7 @@ def queue(memory: Memory) -> None:
     one, two, three = (memory.submit(text) for text in ("one", "two", "three"))
     memory.do(c.EditInput(one, text="one, better"), BEN)
     memory.do(c.EditInput(three, position=0), BEN)
-    memory.do(c.EditInput(two, promote="normal", steer="promoted"), ANA)
+    memory.do(c.EditInput(two, promote="normal", steer="promoted"), BEN)
     memory.do(c.RetractInput(three), ANA)
     memory.do(c.EditSteer("promoted", as_input=True, input="again"), ANA)
     memory.steer("left")

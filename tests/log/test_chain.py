@@ -127,6 +127,17 @@ def test_a_cached_column_that_differs_is_reported_and_rebuilt(world: World, sql:
     assert world.answer()["outcome"] == "done"
 
 
+@pytest.mark.rule("A2", "A3")
+def test_a_rebuild_leaves_a_damaged_log_and_what_shows_the_damage_alone(world: World, sql: Sql) -> None:
+    for statement in ("DELETE FROM event WHERE seq > 13", "UPDATE event SET cause = 'x' WHERE seq = 4"):
+        with behind_its_back(sql):
+            sql.execute(statement)
+        before = faults(world)
+        assert before
+        assert [(fault.seq, fault.what) for fault in chain.rebuild(world.session)] == before
+        assert faults(world) == before
+
+
 @pytest.mark.rule("A2")
 def test_a_cache_of_another_fold_is_not_used_until_it_is_rebuilt(world: World, sql: Sql) -> None:
     sql.execute("UPDATE session SET fold = 0, state = '{}'")

@@ -8,7 +8,7 @@ from sessions_app.control import reports
 from sessions_app.engine import commands
 from sessions_app.engine.actors import Device
 from sessions_app.ids import new_id
-from sessions_app.log import read
+from sessions_app.log import db, read
 from sessions_app.models import Person
 from sessions_app.people.principals import Principal, principal_for_person
 
@@ -19,6 +19,17 @@ def person(name: str, device: str = "desk") -> Principal:
     """A person signed in from a device of that kind; created when there is none of that name."""
     account, _ = Person.objects.get_or_create(username=name)
     return principal_for_person(account, Device(device, f"{name}'s {device}"))  # type: ignore[arg-type]
+
+
+def employ() -> None:
+    """Give the played worker a lease that outlives the test: without one it may claim nothing."""
+    with db.cursor("write") as cur:
+        cur.execute(
+            """INSERT INTO worker (id, host, boot_id, pid, warden_pid, isolation, beat_at, alive_until)
+               VALUES (%s, 'played', 'played', 0, 0, '', now(), now() + interval '1 hour')
+               ON CONFLICT (id) DO NOTHING""",
+            (WORKER,),
+        )
 
 
 @dataclass
@@ -35,6 +46,7 @@ class World:
 
     @classmethod
     def create(cls, name: str = "ana", **settings: Any) -> "World":
+        employ()
         owner = person(name)
         made = control.create_session(owner, new_id(), title="A test", model="demo:", settings=settings)
         return cls(owner, made["id"], made["loop"])

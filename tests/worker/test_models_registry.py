@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from sessions_app.engine.model_names import MAX_NAME, PROVIDERS, check_name, missing_key, provider_choices
+from sessions_app.log.secrets import configured, mask
 from sessions_app.worker.models.base import ModelError, Request, estimate_usage
 from sessions_app.worker.models.demo import DemoModel
 from sessions_app.worker.models.registry import open_model, preload_providers, providers
-from sessions_app.worker.models.secrets import configured_secrets, mask
 
 
 @pytest.fixture(autouse=True)
@@ -95,9 +95,17 @@ def test_secrets_are_masked_unless_they_are_short() -> None:
         "DB_PASSWORD": "sk-0123456789-and-more",
         "SHORT_TOKEN": "1234567",
         "KEYBOARD": "a-long-value-of-no-secret",
+        "GITHUB_TOKEN": "ghp_0123456789",
+        "AWS_SECRET_ACCESS_KEY": "aws/0123456789",
+        "DATABASE_URL": "postgresql://ana:pass%40word1@db.example/steerweb",
+        "REDIS_URL": "redis://:redis-pass@localhost:6379/0",
+        "OTHER_URL": "postgresql://steerweb:steerweb@db/steerweb",
     }
-    secrets = configured_secrets(environ)
-    assert secrets == ("sk-0123456789-and-more", "sk-0123456789")
+    secrets = configured(environ)
+    assert secrets == (
+        "sk-0123456789-and-more", "aws/0123456789", "ghp_0123456789", "sk-0123456789", "pass%40word1", "pass@word1",
+        "redis-pass",
+    )  # fmt: skip
     assert mask("x sk-0123456789-and-more y sk-0123456789 1234567", secrets) == "x *** y *** 1234567"
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.log.stream import LIVE_CHARS, LIVE_NOTE, clip
 from sessions_app.worker.tools.base import ToolOutcome
 from sessions_app.worker.tools.registry import run_tool
-from sessions_app.worker.tools.transcript import HEAD_BYTES, LIVE_CHARACTERS, LIVE_NOTE, TAIL_BYTES, Transcript
+from sessions_app.worker.tools.transcript import HEAD_BYTES, TAIL_BYTES, Transcript
 from tests.support.stack import free_port
 from tests.worker.wardens import ESCAPE, ESCAPED, alive, guarded, mark, new_token, tool_context, until
 
@@ -155,8 +156,8 @@ async def test_a_very_long_output_keeps_its_head_and_tail(tmp_path: Path) -> Non
     assert outcome.output.endswith("400000\nlast\n")
     assert " bytes left out …]\n" in outcome.output
     assert len(outcome.output) < HEAD_BYTES + TAIL_BYTES + 100
-    assert live.endswith(LIVE_NOTE)
-    assert len(live) == LIVE_CHARACTERS + len(LIVE_NOTE)
+    assert len(live) == LIVE_CHARS + 1
+    assert clip(live) == live[:LIVE_CHARS] + LIVE_NOTE
 
 
 def test_what_is_left_out_is_cut_between_characters() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.census import kill_marked
+from sessions_app.worker.warden.shapes import SurvivorsNews
 from tests.support.waiting import stays_true, wait_until
 from tests.worker.wardens import ESCAPE, ESCAPED, MODES, alive, guarded, new_token, until
 
@@ -230,7 +231,9 @@ async def test_a_survivor_is_named_and_its_later_end_too(tmp_path: Path, frozen_
         assert ward.survivors_ended == []
         (frozen_group / "freezer.state").write_text("THAWED")
         await until(lambda: ward.survivors_ended, "the news of the survivor's end")
-        assert ward.survivors_ended[0][1:] == ("call_1", end.surviving)
+        [news] = ward.survivors_ended
+        [spec] = ward.specs
+        assert news == SurvivorsNews(spec.session, spec.loop, spec.turn, "call_1", end.surviving)
         assert alive(token) == []
 
 

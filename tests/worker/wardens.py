@@ -16,7 +16,7 @@ from sessions_app.worker.tools.base import ToolContext
 from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.client import Warden
 from sessions_app.worker.warden.running import RunningCall
-from sessions_app.worker.warden.shapes import CallSpec, Exit, Process
+from sessions_app.worker.warden.shapes import CallSpec, Exit, SurvivorsNews
 from tests.support.waiting import wait_until_async
 
 NOWHERE = "postgresql:///no_test_asked_for_a_database?host=/nonexistent"
@@ -40,7 +40,8 @@ class Ward:
     folder: Path
     marked: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
-    survivors_ended: list[tuple[str, str, list[Process]]] = field(default_factory=list)
+    survivors_ended: list[SurvivorsNews] = field(default_factory=list)
+    specs: list[CallSpec] = field(default_factory=list)
     output: bytearray = field(default_factory=bytearray)
     on_output: Callable[[bytes], None] | None = None
     warden: Warden = field(init=False)
@@ -49,6 +50,7 @@ class Ward:
         """Start a call whose output goes to `output`."""
         turn = turn or str(uuid4())
         spec = CallSpec("call_1", turn, str(uuid4()), str(uuid4()), 1, argv, str(self.folder), env, timeout_s)
+        self.specs.append(spec)
         return await self.warden.start_call(spec, self.on_output or self.output.extend)
 
     async def sh(self, command: str, **options: Any) -> RunningCall:
@@ -76,7 +78,7 @@ async def guarded(
         lease_s,
         on_marked=ward.marked.extend,
         on_gone=ward.gone.append,
-        on_survivors_ended=lambda *news: ward.survivors_ended.append(news),
+        on_survivors_ended=ward.survivors_ended.append,
         grace_s=grace_s,
         poll_s=poll_s,
     )

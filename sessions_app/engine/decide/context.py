@@ -1,7 +1,7 @@
 """What `decide` is given beside state and command, and what it answers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sessions_app.engine.actors import Actor
@@ -75,3 +75,8 @@ def held_turn(state: State, turn_id: str, epoch: int) -> tuple[Loop, Turn]:
 
 def wrote(author: Author, actor: Actor) -> bool:
     return author.kind == actor.kind and author.id == actor.id
+
+
+def credit(author: Author, actor: Actor) -> Data:
+    """Names the author in an event of somebody else, who only moved the words (B4)."""
+    return {} if wrote(author, actor) else {"author": asdict(author)}

@@ -24,13 +24,14 @@ class Aftermath:
     """What becomes of one loop's queues: the events, and what the terminal says of them (ids by fate).
 
     `turn` is the one that ended, None where none ran; `request` the stop that ended it, whose act the events then are,
-    though a worker reports the end (A5).
+    though a worker reports the end (A5); `held_by` the stop that sets things aside.
     """
 
     loop: Loop
     context: Context
     turn: str | None = None
     request: Request | None = None
+    held_by: str | None = None
     events: list[Draft] = field(default_factory=list)
     inputs: dict[str, list[str]] = field(default_factory=lambda: {"kept": [], "held": [], "cancelled": []})
     steers: dict[str, list[str]] = field(default_factory=lambda: {"kept": [], "held": [], "withdrawn": []})
@@ -44,8 +45,8 @@ class Aftermath:
             "inputs": [entry.id for entry in inputs if not entry.held],
             "steers": [steer.id for steer in steers if not steer.held],
         }
-        if self.request is not None:
-            data["request"] = self.request.id
+        if self.held_by is not None:
+            data["request"] = self.held_by
         if data["inputs"] or data["steers"]:
             self._add(Draft("InputHeld", data, self.loop.id, self.turn))
 
@@ -87,7 +88,7 @@ def aftermath(
     state: State, loop: Loop, turn: Turn, column: Column, context: Context, request: Request | None = None
 ) -> Aftermath:
     """What becomes of the loop's queues once `turn` has ended, down to the idle edges."""
-    result = Aftermath(loop, context, turn.id, request)
+    result = Aftermath(loop, context, turn.id, request, None if request is None else request.id)
     if state.status == "closing":
         return_all(result)
     else:

@@ -1,7 +1,7 @@
 """The inbox: admitting, editing, taking back, releasing (B)."""
 
 from sessions_app.engine.commands import EditInput, Release, RetractInput, Submit
-from sessions_app.engine.decide.context import Context, Decision, find_loop, open_session
+from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session
 from sessions_app.engine.decide.steering import check_steer_limits, withdraw
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
@@ -83,7 +83,12 @@ def _promote(loop: Loop, entry: Input, command: EditInput, context: Context) -> 
     if not isinstance(text, str):
         raise Refused("invalid", "Its text was erased: take it back instead.", input=entry.id)
     check_steer_limits(loop, text)
-    data = {"steer": command.steer, "text": text, "urgent": command.promote == "urgent"}
+    data = {
+        "steer": command.steer,
+        "text": text,
+        "urgent": command.promote == "urgent",
+        **credit(entry.author, context.actor),
+    }
     events = (cancelled(loop, entry, "promoted", context), Draft("SteerQueued", data, loop.id))
     return Decision(events, {"input": entry.id, "steer": command.steer})
 

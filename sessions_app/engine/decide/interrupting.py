@@ -24,10 +24,11 @@ CAUSES = {"person": "person", "token": "token", "agent": "token", "admin": "admi
 def interrupt(state: State, command: Interrupt, context: Context) -> Decision:
     """Select and mark in one decision (E2); what it found is in the receipt (E3)."""
     _check(state, command)
+    if state.status != "open":
+        ending = [loop.turn for loop in state.loops.values() if loop.turn is not None]
+        return Decision((), _receipt(False, False, ending, "closing"), "closing")
     targets = _targets(state, command.loop)
     running = [loop.turn for loop in targets if loop.turn is not None and command.turn in (None, loop.turn.id)]
-    if state.status != "open":
-        return Decision((), _receipt(False, False, running, "closing"), "closing")
     if command.turn is not None and not running:
         return _nothing(state, command, context, "turn_over")
     fresh = [turn for turn in running if turn.mark is None]
@@ -135,7 +136,7 @@ def _not_started(state: State, command: Interrupt, context: Context, waiting: li
     spared = "" if command.then is None else command.then.input
     events = [_requested(command, [], queue, {})]
     for loop in waiting:
-        result = Aftermath(replace(loop, inbox=without(loop.inbox, spared)), context)
+        result = Aftermath(replace(loop, inbox=without(loop.inbox, spared)), context, held_by=command.request)
         dispose(result, queue)
         events += result.events
     events += _then(state, command, context, None)

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from sessions_app.engine.actors import agency_of
 from sessions_app.engine.commands import EditSteer, SendSteer, WithdrawSteer
-from sessions_app.engine.decide.context import Context, Decision, find_loop, open_session, wrote
+from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session, wrote
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUTS_WAITING, STEER_BYTES, STEERS_PENDING, check_text
@@ -65,8 +66,8 @@ def edit_steer(state: State, command: EditSteer, context: Context) -> Decision:
         if len(loop.inbox) >= INPUTS_WAITING:
             raise Refused("queue_full", f"{INPUTS_WAITING} messages wait already.", limit=INPUTS_WAITING)
         data = {
-            "input": command.input, "text": context.text(pending.text_seq), "agency": context.actor.agency,
-            "delivery": "queue", "position": len(loop.inbox),
+            "input": command.input, "text": context.text(pending.text_seq), "agency": agency_of(pending.author.kind),
+            "delivery": "queue", "position": len(loop.inbox), **credit(pending.author, context.actor),
         }  # fmt: skip
         events = (withdraw(loop, pending, "as_input", context), Draft("InputQueued", data, loop.id))
         return Decision(events, {"steer": pending.id, "input": command.input, "position": len(loop.inbox)})

@@ -5,8 +5,8 @@ from typing import Final
 
 from pydantic_ai import exceptions
 
+from sessions_app.log.secrets import mask
 from sessions_app.worker.models.base import ErrorCode, ModelError
-from sessions_app.worker.models.secrets import mask
 
 _LONGEST_WORDS: Final = 600
 """Characters of a provider's own words that are kept; some answer with a whole page of HTML."""

@@ -5,20 +5,20 @@ from collections.abc import Callable
 from typing import Final
 
 from sessions_app.engine.text import clean
+from sessions_app.log.stream import LIVE_CHARS
 
 HEAD_BYTES: Final = 32 * 1024
 TAIL_BYTES: Final = 64 * 1024
-LIVE_CHARACTERS: Final = 1024 * 1024
-LIVE_NOTE: Final = "\n[more output follows; live display ends here after 1 MiB]\n"
 
 
 class Transcript:
-    """Takes a call's output as it comes. `emit` gets it as clean text, whole characters only (D28), up to 1 MiB."""
+    """Takes a call's output as it comes. `emit` gets it as clean text, whole characters only (D28), until the live
+    view has more than its limit and says so itself."""
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._live_left = LIVE_CHARACTERS
+        self._live_left = LIVE_CHARS + 1
         self._head, self._tail = bytearray(), bytearray()
         self._total = 0
 
@@ -51,8 +51,6 @@ class Transcript:
         if text:
             self._emit(text[: self._live_left])
         self._live_left -= len(text)
-        if self._live_left <= 0 and not final:
-            self._emit(LIVE_NOTE)
 
 
 def decode(data: bytes) -> tuple[str, bool]:

@@ -13,16 +13,11 @@ import orjson
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from sessions_app.log.peers import NOTICE_DEAD_PEERS
+
 CHANNEL: Final = "steerweb_stop"
 _MARKED: Final = "SELECT turn::text FROM turn_mark WHERE worker = %s::uuid"
 _LATEST_RETRY_S: Final = 1.0
-_NOTICE_DEAD_PEERS: Final = {
-    "connect_timeout": 3,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 2,
-    "tcp_user_timeout": 5000,
-}
 
 
 async def hear_stops(worker: str, database_url: str, poll_s: float, on_marked: Callable[[list[str]], None]) -> None:
@@ -31,7 +26,7 @@ async def hear_stops(worker: str, database_url: str, poll_s: float, on_marked: C
     while True:
         try:
             async with await psycopg.AsyncConnection.connect(
-                make_conninfo(database_url, application_name="steerweb warden", **_NOTICE_DEAD_PEERS), autocommit=True
+                make_conninfo(database_url, application_name="steerweb warden", **NOTICE_DEAD_PEERS), autocommit=True
             ) as connection:
                 await connection.execute(f"LISTEN {CHANNEL}")
                 pause_s, lost = 0.05, False

@@ -16,7 +16,7 @@ from typing import Final
 
 from sessions_app.worker.warden.link import Link
 from sessions_app.worker.warden.running import RunningCall, retrieve
-from sessions_app.worker.warden.shapes import CallSpec, Process, WardenError, processes_from_json
+from sessions_app.worker.warden.shapes import CallSpec, SurvivorsNews, WardenError, processes_from_json
 from sessions_app.worker.warden.wire import Header
 
 HELLO_WITHIN_S: Final = 15.0
@@ -35,7 +35,7 @@ class Warden:
         lease_s: float,
         on_marked: Callable[[list[str]], None],
         on_gone: Callable[[str], None],
-        on_survivors_ended: Callable[[str, str, list[Process]], None] | None,
+        on_survivors_ended: Callable[[SurvivorsNews], None] | None,
     ) -> None:
         self.isolation, self.mode, self.pid = "", "", 0
         self._lease_s = lease_s
@@ -59,15 +59,15 @@ class Warden:
         *,
         on_marked: Callable[[list[str]], None],
         on_gone: Callable[[str], None],
-        on_survivors_ended: Callable[[str, str, list[Process]], None] | None = None,
+        on_survivors_ended: Callable[[SurvivorsNews], None] | None = None,
         grace_s: float = 1.0,
         poll_s: float = 1.0,
     ) -> "Warden":
         """Start a warden and wait until it is ready; raises WardenError.
 
         `on_marked` gets every marked turn it hears of, once. `on_gone` is called once, with `lapsed`, `unresponsive`
-        or `ended`, after which no tool of this worker runs and none can be started. `on_survivors_ended` gets (turn,
-        call, processes) when survivors of a kill ended at last (E7).
+        or `ended`, after which no tool of this worker runs and none can be started. `on_survivors_ended` is told when
+        survivors of a kill ended at last (E7).
         """
         warden = cls(lease_s, on_marked, on_gone, on_survivors_ended)
         ours, theirs = socket.socketpair()
@@ -165,7 +165,8 @@ class Warden:
             case "survivors_ended":
                 if self._on_survivors_ended:
                     ended = processes_from_json(header["ended"])
-                    self._loop.call_soon(self._on_survivors_ended, header["turn"], header["call"], ended)
+                    news = SurvivorsNews(header["session"], header["loop"], header["turn"], header["call"], ended)
+                    self._loop.call_soon(self._on_survivors_ended, news)
             case _ if (call := self._calls.get(header.get("key", 0))) and call.hear(header, body):
                 del self._calls[header["key"]]
 

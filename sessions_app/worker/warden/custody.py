@@ -141,6 +141,8 @@ class Custody:
         self._link.send(
             {
                 "op": "survivors_ended",
+                "session": call.spec.session,
+                "loop": call.spec.loop,
                 "turn": call.spec.turn,
                 "call": call.spec.call,
                 "ended": [each.to_json() for each in ended],

@@ -14,6 +14,7 @@ import orjson
 import psycopg
 
 from sessions_app.engine.text import clean
+from sessions_app.log.secrets import mask, mask_json
 from sessions_app.worker.warden.shapes import Processes
 
 _INSERT: Final = """
@@ -89,7 +90,7 @@ class Reporter:
             "turn": report.turn,
             "call": clean(report.call)[0],
             "epoch": report.epoch,
-            "processes": orjson.dumps(report.processes.to_json()).decode(),
-            "output": clean(report.output)[0],
+            "processes": orjson.dumps(mask_json(report.processes.to_json())).decode(),
+            "output": clean(mask(report.output))[0],
             "reason": report.reason,
         }

@@ -71,6 +71,17 @@ class Exit:
     duration_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class SurvivorsNews:
+    """What had outlived a call's SIGKILL has ended at last (E7)."""
+
+    session: str
+    loop: str
+    turn: str
+    call: str
+    ended: list[Process]
+
+
 def processes_from_json(value: list[dict[str, Any]]) -> list[Process]:
     """The inverse of `Process.to_json` for a list."""
     return [Process(int(each["pid"]), str(each["command"])) for each in value]

@@ -58,7 +58,7 @@ const changeLoop = (state, event, change) => withLoop(state, { ...loopOf(state, 
 const loopOf = (state, event) => state.loops[event.loop || ""];
 
 /** @param {LogEvent} event @returns {Author} */
-const authorOf = (event) => ({ kind: event.actor.kind, id: event.actor.id, name: event.actor.name });
+const authorOf = (event) => event.data.author ?? ({ kind: event.actor.kind, id: event.actor.id, name: event.actor.name });
 
 /** @template {{ id: string }} T @param {T[]} entries @param {string} id @returns {T[]} */
 const without = (entries, id) => entries.filter((entry) => entry.id !== id);

@@ -103,7 +103,9 @@ export class Stop {
   async press(choice = {}, received = () => {}) {
     if (this.flying) return;
     const id = commandId();
-    const body = { queue: choice.queue || this.readState().settings.stop_queue || "hold", ...choice, ...this.#target() };
+    // A session's own default is the server's to apply; without one the page's Stop pauses what waits.
+    const queue = choice.queue || (this.readState().settings.stop_queue ? undefined : "hold");
+    const body = { ...choice, queue, ...this.#target() };
     this.flying = id;
     this.#clear();
     this.draw();

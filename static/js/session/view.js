@@ -96,7 +96,7 @@ export class View {
   /** @param {string} id of an input or steer @param {LogEvent} event that holds its words */
   remember(id, event) {
     if (event.data.text !== undefined) this.texts.set(id, event.data.text);
-    if (!this.authors.has(id)) this.authors.set(id, event.actor);
+    if (!this.authors.has(id)) this.authors.set(id, event.data.author ?? event.actor);
   }
 
   /** What the snapshot knows of a running turn whose beginning is not loaded. @param {{ id: string, index: number, at_ms: number, input: string }} running */

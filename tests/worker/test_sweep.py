@@ -1,0 +1,162 @@
+"""The sweep's look, one by one: what it ends, what it leaves for the next look, and what counts as proof."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from sessions_app.log import db, stream
+from sessions_app.worker import sweep as module
+from sessions_app.worker.place import place
+from sessions_app.worker.sweep import Sweep
+from tests.support.world import WORKER, World
+from tests.worker.wardens import alive, new_token
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waits at a process's or a server's start."""
+    monkeypatch.setattr(module, "LEASE_S", 0.0)
+
+
+def lose(ago_s: float = 1, where: str | None = None) -> None:
+    """The played worker's lease is over; it ran here unless `where` says otherwise."""
+    with db.cursor("write") as cur:
+        cur.execute(
+            """UPDATE worker SET alive_until = clock_timestamp() - make_interval(secs => %s), boot_id = %s
+               WHERE id = %s""",
+            (ago_s, place() if where is None else where, WORKER),
+        )
+
+
+def ended(world: World) -> bool:
+    return bool(world.events("TurnInterrupted"))
+
+
+@pytest.mark.rule("J3", "E9")
+@pytest.mark.usefixtures("impatient")
+def test_a_session_whose_lock_is_stuck_costs_the_others_nothing(database: str) -> None:
+    stuck, free = World.create(), World.create()
+    stuck.start()
+    free.start()
+    lose()
+    sweep = Sweep()
+    with psycopg.connect(database) as other:
+        other.execute("SELECT 1 FROM session WHERE id = %s FOR UPDATE", (stuck.session,))
+        began = time.monotonic()
+        sweep.look()
+        assert time.monotonic() - began < 1.5
+    assert (ended(stuck), ended(free)) == (False, True)
+    sweep.look()
+    assert ended(stuck)
+
+
+@pytest.mark.rule("J3")
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", [RuntimeError("a bug"), psycopg.OperationalError("away")])
+def test_a_turn_that_cannot_be_ended_keeps_nobody_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    broken, fine = World.create(), World.create()
+    broken.start()
+    fine.start()
+    lose()
+    of = stream.read_turn
+
+    def read_turn(turn: str) -> list[stream.Piece]:
+        if turn == broken.turn:
+            raise fault
+        return of(turn)
+
+    monkeypatch.setattr(stream, "read_turn", read_turn)
+    taken: list[int] = []
+    Sweep(SimpleNamespace(id=WORKER, take=lambda: taken.append(1), holds=lambda _: True)).look()
+    assert (ended(broken), ended(fine), taken) == (False, True, [1])
+
+
+@pytest.mark.rule("J3")
+def test_a_slow_answer_of_the_database_is_a_gap_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0, slow=0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(module, "LEASE_S", 0.5)
+    real = db.cursor
+
+    @contextmanager
+    def cursor(purpose: db.Purpose, **options: Any) -> Iterator[Any]:
+        with real(purpose, **options) as cur:
+            clock.now += clock.slow
+            clock.slow = 0.0
+            yield cur
+
+    monkeypatch.setattr(db, "cursor", cursor)
+    world = World.create()
+    world.start()
+    lose()
+    sweep = Sweep()
+    clock.now, clock.slow = 100.4, 5.0
+    sweep.look()
+    assert not ended(world), "no worker could have renewed while the database stood still"
+    clock.now += 0.4
+    sweep.look()
+    assert not ended(world), "one whole lease"
+    clock.now += 0.4
+    sweep.look()
+    assert ended(world)
+
+
+@pytest.mark.rule("J6")
+@pytest.mark.usefixtures("impatient")
+def test_another_container_on_the_same_kernel_proves_nothing() -> None:
+    world = World.create()
+    world.start()
+    world.plan("a")
+    world.start_tool("a")
+    kernel, _, user = place().split()
+    lose(where=f"{kernel} pid:[1] {user}")
+    sweep = Sweep()
+    sweep.look()
+    assert not ended(world)
+    lose(ago_s=module.PROOF_S + 1, where=f"{kernel} pid:[1] {user}")
+    sweep.look()
+    [terminal] = world.events("TurnInterrupted")
+    assert terminal.data["processes"]["unknown"] is True
+
+
+@pytest.mark.rule("J6", "E7")
+@pytest.mark.usefixtures("impatient")
+def test_each_turn_lists_its_own_processes(tmp_path: Path) -> None:
+    worlds, tokens, sleeps = [World.create(), World.create()], [new_token(), new_token()], []
+    for world, token in zip(worlds, tokens, strict=True):
+        world.start()
+        world.plan("a")
+        world.start_tool("a")
+        marks = {"STEERWEB_WORKER": WORKER, "STEERWEB_TURN": world.turn}
+        sleeps.append(subprocess.Popen(["/bin/sleep", token], env=marks, cwd=tmp_path))
+    lose()
+    Sweep().look()
+    for world, token in zip(worlds, tokens, strict=True):
+        [terminal] = world.events("TurnInterrupted")
+        assert [each["command"] for each in terminal.data["processes"]["ended"]] == [f"/bin/sleep {token}"]
+        assert terminal.data["processes"]["unknown"] is False
+        assert alive(token) == []
+    for sleep in sleeps:
+        sleep.wait()
+
+
+@pytest.mark.rule("J1", "A4")
+def test_a_turn_that_its_living_worker_knows_nothing_of_is_ended() -> None:
+    forgotten, running = World.create(), World.create()
+    forgotten.start()
+    running.start()
+    Sweep(SimpleNamespace(id=WORKER, take=lambda: None, holds=lambda turn: turn == running.turn)).look()
+    assert not ended(running)
+    [terminal] = forgotten.events("TurnInterrupted")
+    assert (terminal.data["cause"], terminal.data["ended_by"]) == ("worker_lost", "worker")
