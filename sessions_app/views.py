@@ -6,7 +6,9 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
+from django.conf import settings
 from django.http import HttpResponse, HttpResponseRedirect
+from django.http.request import split_domain_port
 from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
@@ -32,6 +34,7 @@ PAGE_BYTES: Final = 1_500_000
 PAGE_LEAST: Final = 30
 STOP_WAIT_S: Final = 2.0
 """How long the plain form waits, so that its page can say how the stop ended. The stop goes on regardless (E4)."""
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 STATES: Final = (("", "All"), ("running", "Running"), ("idle", "Nothing running"), ("closed", "Closed"))
 STOP_NOTES: Final = {
     "idle": "Nothing was running, so nothing was stopped.",
@@ -94,6 +97,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
         "described": words.STATES.get(row.word, row.word),
         "mode": words.MODES.get(primary["mode"], primary["mode"]) if primary else "",
         "isolation_text": isolation_text(),
+        "loopback": not settings.STEERWEB_URL and split_domain_port(request.get_host())[0] in LOOPBACK,
         "stop_note": STOP_NOTES.get(request.GET.get("stop", ""), ""),
         "receipt": review.receipt(events, request.GET.get("stopped", "")),
         "boot": {
@@ -125,9 +129,9 @@ def _within(frames: Sequence[bytes]) -> int:
 def stop(request: SignedInRequest, session: UUID) -> HttpResponse:
     """Stop without a script: mark, wait a moment for the outcome, show the page with the receipt (E)."""
     identity = str(session)
-    settings = Session.objects.filter(pk=session).values_list("settings", flat=True).first() or {}
+    chosen = Session.objects.filter(pk=session).values_list("settings", flat=True).first() or {}
     # A session's own default is the server's to apply; without one the page's Stop pauses what waits (E12).
-    queue: QueueChoice | None = None if "stop_queue" in settings else "hold"
+    queue: QueueChoice | None = None if "stop_queue" in chosen else "hold"
     receipt = control.interrupt(request.principal, identity, new_id(), queue=queue)
     try:
         control.wait_stopped(identity, receipt, STOP_WAIT_S)

@@ -1,4 +1,4 @@
-"""Checking the log and its caches: the chain link by link, and every cached column against a fresh fold (A2, A3)."""
+"""Checking the log and its caches: the chain link by link, every cached column and table against a fold (A2, A3)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from sessions_app.log.db import Row
 from sessions_app.log.frames import Stored
 from sessions_app.log.payload import digest
 from sessions_app.log.projections import session_columns
+from sessions_app.log.tables import Tables
 
 _ROWS: Final = sql.SQL(
     """SELECT {}, facts_digest, texts_digest, link, erases FROM event
@@ -49,6 +50,7 @@ class Folded:
     state: State = field(default_factory=State)
     title: str = ""
     titled: int = 0
+    tables: Tables = field(default_factory=Tables)
     erased: set[int] = field(default_factory=set)
     named: set[int] = field(default_factory=set)
 
@@ -67,8 +69,10 @@ def verify(session: str | None = None) -> Iterator[Fault]:
             cur.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             _read(cur, each, folded)
             cached = _cached(cur, each)
+            tables = _table_faults(cur, each, folded)
         yield from _log_faults(each, folded, cached)
         yield from _cache_faults(each, folded, cached)
+        yield from tables
 
 
 def rebuild(session: str | None = None) -> Iterator[Fault]:
@@ -86,10 +90,14 @@ def rebuild(session: str | None = None) -> Iterator[Fault]:
             _read(cur, each, folded)
             cached = _cached(cur, each)
             damage = list(_log_faults(each, folded, cached))
+            tables = _table_faults(cur, each, folded)
             if not damage:
                 _write(cur, each, folded)
+            if tables and not damage:
+                folded.tables.write(cur, each)
         yield from damage
         yield from _cache_faults(each, folded, cached)
+        yield from tables
 
 
 def _write(cur: Cursor[Row], session: str, folded: Folded) -> None:
@@ -133,9 +141,11 @@ def _step(
         folded.named.add(erases)
         if erases == folded.titled:
             folded.title = ERASED_TITLE
+        folded.tables.erase(erases)
     try:
         folded.state = evolve(folded.state, read.as_event(event, texts=False))
         _title(event, folded)
+        folded.tables.step(event, folded.state)
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         fault(f"it does not fit the state before it: {error!r}")
 
@@ -174,6 +184,10 @@ def _cache_faults(session: str, folded: Folded, cached: dict[str, Any] | None) -
     for name, value in fresh.items():
         if _plain(cached[name]) != _plain(value):
             yield Fault(session, None, f"the cached column `{name}` differs from the fold of the log")
+
+
+def _table_faults(cur: Cursor[Row], session: str, folded: Folded) -> list[Fault]:
+    return [Fault(session, None, what) for what in folded.tables.differences(cur, session)]
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,8 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from psycopg import Cursor
 
     from sessions_app.engine.events import Event
@@ -106,22 +108,31 @@ def _ended(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
 
 def _interrupted(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
     _ended(cur, locked, event, row)
-    insert_interruption(cur, locked.session, event, row, locked.state.loops[event.loop or ""].turns)
+    insert_interruption(
+        cur, interruption_row(locked.session, event, row.at, locked.state.loops[event.loop or ""].turns)
+    )
 
 
-def insert_interruption(cur: Cursor[Row], session: str, event: Event, row: Stored, index: int) -> None:
+INTERRUPTION_COLUMNS: Final = (
+    "id", "session_id", "loop", "seq", "turn_index", "at", "request", "actor", "cause", "reason", "phase", "ended_by",
+    "acknowledged_ms", "settled_ms", "steps_kept", "cut_off", "ended", "surviving", "unknown", "kept", "held",
+    "cancelled",
+)  # fmt: skip
+
+
+def interruption_row(session: str, event: Event, at: datetime, index: int) -> dict[str, Any]:
     """One row of the interruptions table from its terminal; `index` is the turn's number."""
     data: dict[str, Any] = event.data
     cut = data["cut_off"]
-    columns: dict[str, Any] = {
+    return {
         "id": event.turn,
         "session_id": session,
         "loop": event.loop,
         "seq": event.seq,
         "turn_index": index,
-        "at": row.at,
+        "at": at,
         "request": data.get("request"),
-        "actor": Jsonb(event.actor.json()),
+        "actor": event.actor.json(),
         "cause": data["cause"],
         "reason": data.get("reason"),
         "phase": data["phase"],
@@ -133,14 +144,22 @@ def insert_interruption(cur: Cursor[Row], session: str, event: Event, row: Store
         "ended": len(data["processes"]["ended"]),
         "surviving": len(data["processes"]["surviving"]),
         "unknown": data["processes"]["unknown"],
-        "kept": len(data["inputs"]["kept"]),
-        "held": len(data["inputs"]["held"]),
-        "cancelled": len(data["inputs"]["cancelled"]),
+        # Messages, to a person: what waits for its own turn and what waits for the next step alike.
+        "kept": len(data["inputs"]["kept"]) + len(data["steers"]["kept"]),
+        "held": len(data["inputs"]["held"]) + len(data["steers"]["held"]),
+        "cancelled": len(data["inputs"]["cancelled"]) + len(data["steers"]["withdrawn"]),
     }
-    statement = sql.SQL("INSERT INTO interruption ({}) VALUES ({})").format(
-        sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join([sql.Placeholder()] * len(columns))
-    )
-    cur.execute(statement, list(columns.values()))
+
+
+_INSERT_INTERRUPTION: Final = sql.SQL("INSERT INTO interruption ({}) VALUES ({})").format(
+    sql.SQL(", ").join(map(sql.Identifier, INTERRUPTION_COLUMNS)),
+    sql.SQL(", ").join(map(sql.Placeholder, INTERRUPTION_COLUMNS)),
+)
+
+
+def insert_interruption(cur: Cursor[Row], row: dict[str, Any]) -> None:
+    """Add a row that `interruption_row` made."""
+    cur.execute(_INSERT_INTERRUPTION, {**row, "actor": Jsonb(row["actor"])})
 
 
 def _reason_given(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:

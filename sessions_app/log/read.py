@@ -28,7 +28,7 @@ _SIZE: Final = "octet_length(facts) + coalesce(octet_length(texts), 0)"
 _BOUNDED: Final = sql.SQL(
     f"""SELECT {{columns}} FROM (
         SELECT *, sum({_SIZE}) OVER (ORDER BY seq {{order}}) - ({_SIZE}) AS before FROM ({{page}}) page
-    ) sized WHERE before < {PAGE_BYTES} ORDER BY seq {{order}}"""
+    ) sized WHERE before < {{most}} ORDER BY seq {{order}}"""
 )
 
 
@@ -84,7 +84,7 @@ def rows(
     columns, direction = sql.SQL(COLUMNS), sql.SQL("DESC" if order == "desc" else "ASC")
     query = _PAGE.format(columns=columns, where=sql.SQL(" AND ").join(where), order=direction)
     if bounded:
-        query = _BOUNDED.format(columns=columns, page=query, order=direction)
+        query = _BOUNDED.format(columns=columns, page=query, order=direction, most=sql.Literal(PAGE_BYTES))
     return [stored(session, row) for row in cur.execute(query, [*values, min(limit, PAGE_MAX)]).fetchall()]
 
 

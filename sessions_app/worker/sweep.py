@@ -188,7 +188,7 @@ class Sweep:
         return evidence
 
     def _end(self, candidate: Candidate, evidence: Evidence, *, by: Literal["worker", "fence", "sweep"]) -> None:
-        started = self._started_calls(candidate)
+        started, committed = self._step(candidate)
         for call in started:
             known = evidence.settlements.get(call, Settlement("lost"))
             listed = {
@@ -203,10 +203,10 @@ class Sweep:
             by,
             cause="worker_lost",
             settlements={call: evidence.settlements[call] for call in started},
-            cut_off=self._cut_off(candidate),
+            cut_off={} if committed else self._cut_off(candidate),
             phase="tool" if started else candidate.phase,
             acknowledged_ms=candidate.acknowledged_ms,
-            settled_ms=int(min(candidate.expired_s, 3600) * 1000),
+            settled_ms=int(min(LEASE_S + candidate.expired_s, 3600) * 1000),  # since its last sign of life
             unknown=bool(started) and not evidence.proven,
         )
         try:
@@ -219,12 +219,14 @@ class Sweep:
             if refused.code != "stale":
                 raise
 
-    def _started_calls(self, candidate: Candidate) -> list[str]:
+    def _step(self, candidate: Candidate) -> tuple[list[str], bool]:
+        """The step's started calls, and whether it is committed: what streamed of a committed reply was not cut off."""
         state = read.snapshot(candidate.session)["state"]
         turn = state["loops"][candidate.loop]["turn"]
         if turn is None or turn["id"] != candidate.turn:
-            return []
-        return [call["call"] for call in turn["calls"] or () if call["status"] == "started"]
+            return [], False
+        started = [call["call"] for call in turn["calls"] or () if call["status"] == "started"]
+        return started, turn["calls"] is not None
 
     def _cut_off(self, candidate: Candidate) -> dict[str, str]:
         """What people had seen of the uncommitted step, up to the last saved piece (C3)."""

@@ -123,6 +123,9 @@ class TurnRun:
         events = await self.worker.persistently(read.engine_events, self.session, self._cursor, self.loop)
         self._transcript.feed(events)
         self._cursor = events[-1].seq if events else self._cursor
+        if self._transcript.stale:  # a text that it holds was erased: not sent again (A3)
+            self._transcript, self._cursor = Transcript(), 0
+            return await self._request()
         tools = tuple(ToolSpec(spec.name, spec.description, spec.schema) for spec in specs())
         return Request(
             self._transcript.model,

@@ -1,5 +1,6 @@
 """What the next model request says of what happened: every outcome, stop and steer in its own words."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -302,3 +303,25 @@ def test_arguments_that_are_no_object_are_kept_for_the_model_to_see() -> None:
     reply = entries(memory)[-1]
     assert isinstance(reply, AssistantEntry)
     assert reply.calls == (Call("a", "shell", {"_invalid": "{not json"}),)
+
+
+@pytest.mark.rule("A3")
+def test_a_transcript_that_holds_a_text_erased_since_says_so() -> None:
+    memory = Memory()
+    memory.start("a pasted key")
+    queued = next(event for event in memory.log if event.type == "InputQueued")
+    memory.answer("hi")
+    erased = replace(queued, seq=memory.log[-1].seq + 1, type="ContentErased", data={"seq": queued.seq, "reason": "x"})
+    held = Transcript()
+    held.feed(memory.log)
+    before = held.stale
+    held.feed([erased])
+    assert (before, held.stale) == (False, True)
+    now = [
+        replace(event, data={**event.data, "text": {"erased": True}}) if event is queued else event
+        for event in memory.log
+    ]
+    fresh = Transcript()
+    fresh.feed([*now, erased])
+    assert not fresh.stale
+    assert fresh.entries == [UserEntry("[erased]"), AssistantEntry("hi")]

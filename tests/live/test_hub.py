@@ -99,6 +99,21 @@ async def test_a_client_that_resumes_gets_only_what_is_newer(hub: Hub, world: Wo
         assert ahead.frames("caught_up") == [{"t": "caught_up", "seq": 303}]
 
 
+@pytest.mark.rule("A3", "L1")
+async def test_a_client_that_resumes_never_gets_an_erased_text(hub: Hub, world: World) -> None:
+    watcher, resumed = Watcher(world.owner), Watcher(world.owner, after=3)
+    async with watching(hub, world, watcher) as watch:
+        world.submit("a pasted key")
+        await until(lambda: watcher.seqs()[-1] == 4, "the event")
+        control.erase(world.owner, world.session, new_id(), 4, "a key")
+        await until(lambda: watcher.seqs()[-1] == 5, "the erase")
+        hub.join(watch, resumed.client)
+        await watch.catch_up(resumed.client)
+        assert resumed.seqs() == [4, 5]
+        assert b"a pasted key" not in orjson.dumps(resumed.wire.frames)
+        hub.leave(watch, resumed.client)
+
+
 @pytest.mark.rule("L1", "L5")
 async def test_hints_that_are_lost_repeated_or_out_of_order_change_nothing(
     hub: Hub, world: World, redis_url: str, monkeypatch: pytest.MonkeyPatch

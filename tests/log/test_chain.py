@@ -7,9 +7,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from sessions_app import control
 from sessions_app.engine.errors import Refused
+from sessions_app.ids import new_id
 from sessions_app.log import chain
-from tests.support.world import World
+from tests.support.world import World, person
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
 Sql = psycopg.Connection[dict[str, Any]]
@@ -162,3 +164,37 @@ def test_a_rebuild_in_the_middle_of_everything_changes_nothing(sql: Sql) -> None
     assert sql.execute("SELECT * FROM session").fetchall() == before
     world.end()
     assert [entry["held"] for entry in world.state()["inbox"]] == [False, True]
+
+
+@pytest.mark.rule("A2")
+def test_members_and_interruptions_are_compared_with_the_log_and_rebuilt(world: World, sql: Sql) -> None:
+    person("kim")
+    control.set_member(world.owner, world.session, new_id(), person="kim", role="observer")
+    turns = []
+    for reason in ("wrong way", "a secret", None):
+        turns.append(world.start("work"))
+        world.stop(reason=reason)
+        world.end(cut_off={"text": "half"})
+    control.give_reason(world.owner, turns[2], new_id(), "too slow")
+    control.erase(world.owner, world.session, new_id(), world.events("TurnInterrupted")[1].seq, "a key")
+    assert faults(world) == []
+    tables = {"member": "SELECT * FROM member ORDER BY 1, 2", "interruption": "SELECT * FROM interruption ORDER BY seq"}
+    before = {table: sql.execute(query).fetchall() for table, query in tables.items()}
+    assert [(row["reason"], row["cut_off"]) for row in before["interruption"]] == [
+        ("wrong way", 4), (None, 4), ("too slow", 4),
+    ]  # fmt: skip
+    for statement in (
+        "DELETE FROM member WHERE role = 'observer'",
+        "UPDATE member SET role = 'owner'",
+        "DELETE FROM interruption WHERE reason = 'too slow'",
+        "UPDATE interruption SET reason = 'x'",
+        "UPDATE interruption SET cut_off = 7 WHERE reason = 'too slow'",
+    ):
+        sql.execute(statement)
+        table = "member" if "member" in statement else "interruption"
+        found = [what for _, what in faults(world)]
+        assert found, statement
+        assert all(what.startswith(f"the table `{table}` differs") for what in found)
+        assert [fault.what for fault in chain.rebuild(world.session)] == found
+        assert sql.execute(tables[table]).fetchall() == before[table]
+        assert faults(world) == []

@@ -12,7 +12,7 @@ from sessions_app.engine.errors import Refused
 from sessions_app.engine.fold import fold
 from sessions_app.engine.state import from_json, to_json
 from sessions_app.ids import new_id
-from sessions_app.log import bell, phases, read
+from sessions_app.log import bell, db, phases, read
 from tests.support.world import World, person
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
@@ -199,3 +199,14 @@ def test_the_session_says_in_a_word_what_it_does(world: World, sql: Sql) -> None
     assert word() == ("closing", False)
     world.end()
     assert word() == ("closed", False)
+
+
+def test_a_pool_that_was_closed_says_so(world: World) -> None:
+    with db.cursor("read") as cur:
+        assert cur.execute("SELECT 1").fetchone() == (1,)
+    db._pools["read"].close()
+    try:
+        with pytest.raises(psycopg.OperationalError, match="closed"):
+            read.heads([world.session])
+    finally:
+        del db._pools["read"]

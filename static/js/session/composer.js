@@ -38,6 +38,7 @@ export class Composer {
     this.way = "steer";
     this.flying = "";
     this.receipt = "";
+    this.receiptTimer = 0;
     this.hinted = "";
     const draft = this.#readDraft();
     this.box.value = draft.text;
@@ -153,6 +154,7 @@ export class Composer {
     this.flying = id;
     this.box.readOnly = true;
     this.#tell("");
+    this.receipt = "";
     this.draw();
     const slow = setTimeout(() => this.#slow(id), SLOW_MS);
     try {
@@ -185,10 +187,12 @@ export class Composer {
 
   /** @param {Way} way @param {any} receipt */
   #landed(way, receipt) {
-    if (way === "queue" || !receipt.lands) return;
-    this.receipt = receipt.lands.when === "next_turn" ? "Received. Nothing is running now: it lands with the next turn" : "Received. It lands at the next step";
+    if (way === "queue") this.receipt = "Received. It runs after this turn";
+    else if (!receipt.lands) return;
+    else this.receipt = receipt.lands.when === "next_turn" ? "Received. Nothing is running now: it lands with the next turn" : "Received. It lands at the next step";
     this.draw();
-    setTimeout(() => {
+    clearTimeout(this.receiptTimer);
+    this.receiptTimer = window.setTimeout(() => {
       this.receipt = "";
       this.draw();
     }, RECEIPT_MS);

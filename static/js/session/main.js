@@ -173,10 +173,10 @@ function drawAround() {
 /** The first paused message goes on; the others stay. */
 function sendNext() {
   for (const loop of Object.values(state.loops)) {
+    const steer = loop.steers.find((entry) => entry.held); // as the chips stand: steers first
     const input = loop.inbox.find((entry) => entry.held);
-    const steer = loop.steers.find((entry) => entry.held);
-    if (input) return command("release", { inputs: [input.id] });
     if (steer) return command("release", { steers: [steer.id] });
+    if (input) return command("release", { inputs: [input.id] });
   }
 }
 

@@ -5,6 +5,8 @@ import { primary } from "./state.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView */
 
+/** Turns that nobody stopped. */
+const LOST = /** @type {Record<string, string>} */ ({ worker_lost: "worker died", worker_shutdown: "worker shut down", closing: "closed" });
 const STATUS = /** @type {Record<string, [string, string]>} */ ({ running: ["live", "running"], stopping: ["stop", "stopping"], done: ["done", "done"], failed: ["none", "failed"], stopped: ["stop", "stopped"] });
 
 export class Side {
@@ -38,7 +40,7 @@ export class Side {
   /** @param {TurnView} turn */
   #turnRow(turn) {
     const [dot, words] = STATUS[turn.status];
-    const end = turn.end?.data.cause && ["person", "token", "admin"].includes(turn.end.data.cause) ? `stopped, ${actorName(turn.end.actor)}` : words;
+    const end = turn.end?.data.cause && ["person", "token", "admin"].includes(turn.end.data.cause) ? `stopped, ${actorName(turn.end.actor)}` : LOST[turn.end?.data.cause] || words;
     return el(
       "button", { type: "button", class: "row", "aria-current": turn.status === "running" || turn.status === "stopping", on: { click: () => this.show(turn.id) } },
       el("i", { class: `dot ${dot}` }), el("span", {}, turn.index === null ? "…" : `Turn ${turn.index}`), el("small", {}, end),

@@ -1,0 +1,89 @@
+"""The `member` and `interruption` tables as a fold of the log, for `verify` and `rebuild`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from psycopg import Cursor, sql
+
+from sessions_app.engine.state import State
+from sessions_app.log import read
+from sessions_app.log.db import Row
+from sessions_app.log.frames import Stored
+from sessions_app.log.projections import INTERRUPTION_COLUMNS, insert_interruption, interruption_row
+
+_MEMBERS = "SELECT person_id::text, role FROM member WHERE session_id = %s"
+_INTERRUPTIONS = sql.SQL("SELECT {} FROM interruption WHERE session_id = %s").format(
+    sql.SQL(", ").join(map(sql.Identifier, INTERRUPTION_COLUMNS))
+)
+
+
+@dataclass(slots=True)
+class Tables:
+    """What both tables should hold of one session. `reasons` says of which turn's reason an event has the words."""
+
+    members: dict[str, str] = field(default_factory=dict)
+    interruptions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def step(self, stored: Stored, state: State) -> None:
+        """Take in an event; `state` is the one after it."""
+        if stored.type not in ("MemberChanged", "TurnInterrupted", "InterruptReasonGiven"):
+            return
+        event = read.as_event(stored)
+        if event.type == "MemberChanged":
+            self.members.pop(event.data["person"], None)
+            if event.data["role"] is not None:
+                self.members[event.data["person"]] = event.data["role"]
+            return
+        turn = self.reasons[event.seq] = (
+            event.data["turn"] if event.type == "InterruptReasonGiven" else event.turn or ""
+        )
+        if event.type == "TurnInterrupted":
+            index = state.loops[event.loop or ""].turns
+            self.interruptions[turn] = interruption_row(stored.session, event, stored.at, index)
+            if stored.texts is None:
+                self.interruptions[turn]["cut_off"] = None  # nobody knows any more how long it was
+        reason = event.data.get("reason")
+        self.interruptions[turn]["reason"] = reason if isinstance(reason, str) else None
+
+    def erase(self, seq: int) -> None:
+        """The texts of an event were erased."""
+        if seq in self.reasons:
+            self.interruptions[self.reasons[seq]]["reason"] = None
+
+    def differences(self, cur: Cursor[Row], session: str) -> Iterator[str]:
+        """What the tables have that the log has not, or the other way round."""
+        if dict(cur.execute(_MEMBERS, (session,)).fetchall()) != self.members:
+            yield "the table `member` differs from the fold of the log"
+        there = self._there(cur, session)
+        for turn in sorted({*there, *self.interruptions}):
+            if there.get(turn) != self._known(turn, there):
+                yield f"the table `interruption` differs from the fold of the log at turn {turn}"
+
+    def write(self, cur: Cursor[Row], session: str) -> None:
+        """Write both anew."""
+        there = self._there(cur, session)
+        cur.execute("DELETE FROM member WHERE session_id = %s", (session,))
+        cur.executemany(
+            "INSERT INTO member (session_id, person_id, role) VALUES (%s, %s, %s)",
+            [(session, person, role) for person, role in self.members.items()],
+        )
+        cur.execute("DELETE FROM interruption WHERE session_id = %s", (session,))
+        for turn in self.interruptions:
+            row = self._known(turn, there) or {}
+            insert_interruption(cur, {**row, "cut_off": row["cut_off"] or 0})
+
+    def _known(self, turn: str, there: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+        """A turn's row; only the table itself still knows how long an erased text was."""
+        row = self.interruptions.get(turn)
+        if row is None or row["cut_off"] is not None:
+            return row
+        return {**row, "cut_off": there[turn]["cut_off"] if turn in there else None}
+
+    @staticmethod
+    def _there(cur: Cursor[Row], session: str) -> dict[str, dict[str, Any]]:
+        rows = cur.execute(_INTERRUPTIONS, (session,)).fetchall()
+        plain = [[str(value) if isinstance(value, UUID) else value for value in row] for row in rows]
+        return {row[0]: dict(zip(INTERRUPTION_COLUMNS, row, strict=True)) for row in plain}
