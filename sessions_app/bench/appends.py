@@ -48,7 +48,7 @@ class Appends:
 
 def measure(stage: Stage, *, quick: bool) -> Appends:
     """Measure on a stage where no worker runs, or it would take the messages."""
-    window_s, rounds = (0.5, 1) if quick else (2.0, 3)
+    window_s, rounds = (0.5, 1) if quick else (2.0, 2)
     with Helper(
         "appends", stage.person, str(window_s), str(rounds), env=stage.environment(), log=stage.folder / "appends.log"
     ) as helper:

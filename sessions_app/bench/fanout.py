@@ -33,6 +33,7 @@ from sessions_app.log import bell
 from steerweb.up.address import bind
 
 PER_S: Final = 50
+WARM_UP: Final = 10
 ARRIVE_S: Final = 5.0
 """How long after the last delta a frame may come before it counts as lost."""
 TURN_S: Final = 30.0
@@ -73,7 +74,7 @@ class _Size:
 
 def measure(stage: Stage, model: Model, *, quick: bool) -> Fanout:
     """Measure on a stage whose worker asks `model`."""
-    size = _Size(40, 50) if quick else _Size(200, 300)
+    size = _Size(40, 50) if quick else _Size(200, 250)
     stage.start_web()
     ours, bare = _ours(stage, size), _bare(stage, size)
     stock = _stock(stage, size) if importlib.util.find_spec("channels_redis") else None
@@ -90,9 +91,9 @@ def _watchers(stage: Stage, port: int, path: str, size: _Size) -> Iterator[Helpe
 
 
 def _flow(watchers: Helper, pid: int, size: _Size, publish: Callable[[int], object]) -> Flow:
-    """`publish` so many deltas, once to warm up and once measured."""
-    publish(PER_S)
-    time.sleep(0.3)
+    """`publish` so many deltas, after a few to warm up."""
+    publish(WARM_UP)
+    watchers.ask({"expected": WARM_UP * size.watchers, "within_s": ARRIVE_S})
     watchers.ask("begin")
     before = cpu_s(pid)
     publish(size.deltas)
@@ -101,7 +102,7 @@ def _flow(watchers: Helper, pid: int, size: _Size, publish: Callable[[int], obje
 
 def _result(told: Any, cpu: float) -> Flow:
     took = None if told["took"] is None else Spread.from_json(told["took"])
-    return Flow(told["came"], told["lost"], took, round(cpu / max(told["came"], 1) * 1000, 4))
+    return Flow(told["came"], told["lost"], took, round(cpu / max(told["came"] + told["old"], 1) * 1000, 4))
 
 
 def _paced(count: int, send: Callable[[], object]) -> None:
@@ -166,13 +167,14 @@ async def _through_a_turn(stage: Stage, model: Model, size: _Size) -> Flow:
     """A running turn streams to the watchers for as long as the others were measured."""
     session = stage.new_session("fan-out of a turn", NAME)
     async with model.serving():
-        model.allow(PER_S)
+        model.allow(WARM_UP)
         with _watchers(stage, stage.port, f"/ws/sessions/{session}/", size) as watchers:
             async with httpx.AsyncClient(headers={"Authorization": f"Bearer {stage.token}"}, timeout=30) as client:
                 address = f"http://127.0.0.1:{stage.port}/api/v1/sessions/{session}/inputs"
                 (await client.post(address, json={"text": f"words {PER_S}"})).raise_for_status()
             await model.said_all(TURN_S)
-            await asyncio.sleep(0.5)
+            warm = {"expected": WARM_UP * size.watchers, "within_s": ARRIVE_S}
+            await asyncio.to_thread(watchers.ask, warm)
             await asyncio.to_thread(watchers.ask, "begin")
             before = cpu_s(stage.web_pid)
             model.allow(size.deltas)

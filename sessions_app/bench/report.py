@@ -80,7 +80,7 @@ def _fanout(found: Fanout) -> Iterator[Row]:
 def _flow(found: Flow) -> tuple[str, str, str]:
     lost = f", {found.lost} of {found.frames + found.lost} frames late or lost" if found.lost else ""
     beside = f"{found.cpu_s_per_1000:.3f} s of CPU per 1,000 frames{lost}"
-    return (*_times(found.took_ms), beside) if found.took_ms else ("-", "-", beside)
+    return (*_times(found.took_ms), beside) if found.took_ms else ("falls behind", "", beside)
 
 
 def _times(found: Spread) -> tuple[str, str]:

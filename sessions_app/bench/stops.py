@@ -26,7 +26,7 @@ RUNS_S: Final = 0.4
 """How long the work runs before it is stopped: some systems lose a command that has got going."""
 ONE_S: Final = 30.0
 """How long one try may take."""
-BUDGET_S: Final = 45.0
+BUDGET_S: Final = 30.0
 """No further try begins after so long; a slow machine has fewer tries."""
 _LOOK_S: Final = 0.02
 

@@ -36,29 +36,40 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._times: list[float] = []
-        self._since_ns = 0
+        self._old = self._since_ns = 0
         self._expected = math.inf
         self._enough = asyncio.Event()
 
     def begin(self) -> None:
         """Forget what came so far, and what was sent so far and comes later."""
         self._times.clear()
-        self._since_ns = time.monotonic_ns()
+        self._old, self._since_ns = 0, time.monotonic_ns()
 
     def add(self, now_ns: int, sent: Iterable[bytes]) -> None:
         """Instants have come."""
-        self._times.extend((now_ns - at_ns) / 1e9 for each in sent if (at_ns := int(each)) > self._since_ns)
+        for each in sent:
+            at_ns = int(each)
+            if at_ns > self._since_ns:
+                self._times.append((now_ns - at_ns) / 1e9)
+            else:
+                self._old += 1
         if len(self._times) >= self._expected:
             self._enough.set()
 
     async def report(self, expected: int, within_s: float) -> dict[str, int | Spread | None]:
-        """What has come, once everything has or the time is over."""
+        """What has come, once everything has or the time is over; `old` is what was sent before and came after."""
         self._expected = expected
+        self._enough.clear()
         self.add(0, ())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._enough.wait(), within_s)
         came = len(self._times)
-        return {"came": came, "lost": expected - came, "took": spread_of(self._times) if came else None}
+        return {
+            "came": came,
+            "old": self._old,
+            "lost": expected - came,
+            "took": spread_of(self._times) if came else None,
+        }
 
 
 class Watcher(asyncio.Protocol):

@@ -107,9 +107,9 @@ class TurnRun:
     # -- the model
 
     async def _ask_model(self) -> Reply:
-        request = await self._request()
         attempt = 1
         while True:
+            request = await self._request()  # anew for each attempt: a text may have been erased in the meantime
             try:
                 return await self._attempt(request, attempt)
             except ModelError as error:
