@@ -206,7 +206,8 @@ class Sweep:
             cut_off={} if committed else self._cut_off(candidate),
             phase="tool" if started else candidate.phase,
             acknowledged_ms=candidate.acknowledged_ms,
-            settled_ms=int(min(LEASE_S + candidate.expired_s, 3600) * 1000),  # since its last sign of life
+            # Since the worker's last sign of life; a worker that lost a turn and lives finds that at once.
+            settled_ms=0 if by == "worker" else int(min(LEASE_S + candidate.expired_s, 3600) * 1000),
             unknown=bool(started) and not evidence.proven,
         )
         try:
