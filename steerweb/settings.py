@@ -89,6 +89,7 @@ DATABASES: dict[str, dict[str, Any]] = {
         "PORT": str(_conninfo.get("port", "") or ""),
         # Under ASGI every request has a thread of its own, and would leave a kept connection behind in it.
         "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,  # a server that was restarted has cut the connections of the pool
         "OPTIONS": {"pool": {"min_size": 1, "max_size": 12, "timeout": 5}},
     }
 }

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.db import connection, connections
+from django.db.backends.postgresql.base import DatabaseWrapper
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -240,17 +241,24 @@ def test_a_device_stays_signed_in_by_use(sql: psycopg.Connection[dict[str, Any]]
     assert row == {"prolonged": True}
 
 
+def _disconnect() -> None:
+    """Close this thread's connections and Django's pool of them."""
+    connections.close_all()
+    assert isinstance(connections["default"], DatabaseWrapper)
+    connections["default"].close_pool()
+
+
 @contextmanager
 def no_database() -> Iterator[None]:
     """Django finds no server where it looks for one."""
     databases = connections.databases["default"]
     host = databases["HOST"]
-    connections.close_all()
+    _disconnect()
     databases["HOST"] = connection.settings_dict["HOST"] = "/nonexistent"
     try:
         yield
     finally:
-        connections.close_all()
+        _disconnect()
         databases["HOST"] = connection.settings_dict["HOST"] = host
 
 

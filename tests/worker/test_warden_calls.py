@@ -70,6 +70,9 @@ async def test_a_tool_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.Monk
             assert not [entry for entry in entries if entry.decode().split("=")[0] in SECRETS]
 
 
+LIBC_SIGNALS = 0b11 << 31
+
+
 async def test_a_tool_has_a_clean_environment(tmp_path: Path, mode: str) -> None:
     async with guarded(tmp_path) as ward:
         await ward.run(
@@ -89,7 +92,8 @@ async def test_a_tool_has_a_clean_environment(tmp_path: Path, mode: str) -> None
         assert "socket:" not in text
         ignored = next(line for line in text.splitlines() if line.startswith("SigIgn"))
         blocked = next(line for line in text.splitlines() if line.startswith("SigBlk"))
-        assert int(ignored.split()[1], 16) == int(blocked.split()[1], 16) == 0
+        # glibc's posix_spawn, which make uses, leaves its own two signals (32 and 33) ignored: nobody can undo that.
+        assert int(ignored.split()[1], 16) & ~LIBC_SIGNALS == int(blocked.split()[1], 16) == 0
         assert "not a tty" in text
 
 

@@ -39,6 +39,8 @@ class Command(BaseCommand):
             report = run(options["only"], lambda line: self.stderr.write(line), quick=options["quick"])
         except (ServiceError, TimeoutError, OSError) as problem:
             raise CommandError(str(problem) or type(problem).__name__) from problem
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
         encoded = orjson.dumps({"v": 1, **report.json()}, option=orjson.OPT_INDENT_2).decode()
         if options["json"] == "-":
             self.stdout.write(encoded)
