@@ -1,8 +1,8 @@
 """The stop: from the frame that one client sends until another one, on another socket, has the terminal event, and
 until the work is dead.
 
-A shell call runs `while true` and has a child that left its session and process group (`setsid`); it is dead once
-neither is in /proc, which the kernel tells through their descriptors: looking in a loop would take one of two cores.
+A shell call runs `while true` and has a child that left its session and process group (`setsid`); it is dead once both
+have exited. The kernel tells that through their descriptors: looking into /proc in a loop would take one of two cores.
 A model's stream is dead once the model's server sees its connection closed.
 """
 
