@@ -132,7 +132,7 @@ def test_what_dies_is_started_again(up: RunningUp, name: str) -> None:
 def test_everything_ends_with_a_killed_up_and_the_next_one_goes_on_and_stops_in_order(tmp_path: Path) -> None:
     up = RunningUp(tmp_path / "data")
     processes = up.wait_until_complete()
-    # With nothing left to guard, it waits a minute for a database that takes its report.
+    # With nothing left to guard, it waits a little for a database that takes its report.
     warden = processes.pop("steerweb warden")
     up.process.kill()
     up.process.wait()
@@ -145,7 +145,7 @@ def test_everything_ends_with_a_killed_up_and_the_next_one_goes_on_and_stops_in_
     wait_until(lambda: not warden.is_running(), "the warden's end")
     again.end()
     assert again.process.returncode == 0
-    assert [name for name, process in processes.items() if process.is_running()] == []
+    wait_until(lambda: not any(process.is_running() for process in processes.values()), "the end of all processes")
     assert read_record(up.data) is None
     assert again.output.read_text().endswith("Stopped.\n")
 

@@ -23,7 +23,7 @@ from sessions_app.worker.warden.shapes import KilledBy
 from sessions_app.worker.warden.spawn import adopt_orphans, keep_private
 from sessions_app.worker.warden.wire import Header
 
-REPORT_FOR_S: Final = 60.0
+REPORT_FOR_S: Final = 15.0
 """How long a warden that has to go tries to write its reports while PostgreSQL is down."""
 REPORT_AT_CLOSE_FOR_S: Final = 5.0
 MARGIN_S: Final = 0.5
