@@ -5,6 +5,7 @@ One HTTP client serves all sessions of an event loop; a cancelled stream closes 
 """
 
 import asyncio
+import gc
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -48,6 +49,7 @@ class _Connections:
     models: dict[tuple[object, ...], WireModel] = field(default_factory=dict)
 
 
+_COLLECT_AFTER_S: Final = 0.05
 _connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
 
 
@@ -78,6 +80,11 @@ class ProviderModel:
                     for delta in _deltas(event, assembly):
                         yield delta
                 response = stream.get()
+        except (asyncio.CancelledError, GeneratorExit):
+            # A library whose stream is a nested generator closes its connection when that is collected, which a cycle
+            # through this very exception can put off: look for it once the exception has left (E6).
+            asyncio.get_running_loop().call_later(_COLLECT_AFTER_S, gc.collect)
+            raise
         # The border to five foreign libraries: what they raise for a reply they cannot read has no common parent.
         except Exception as error:
             raise from_provider(error, title, self._model) from error
