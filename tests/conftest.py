@@ -6,6 +6,7 @@
 - `stack`: web and worker as real processes on that database; `make_stack(webs=, workers=, env=)` for other shapes.
 """
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterator
@@ -36,6 +37,25 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(early.ROOT, ignore_errors=True)
 
 
+def _close_connections() -> None:
+    """Close this thread's connections, those made while a loop ran and those made while none did.
+
+    Django keeps the two apart (asgiref's `Local`), and Playwright's loop runs while its tests look like plain code:
+    what they opened would stay for the next module's async tests, on a database that is dropped.
+    """
+    from django.db import connections
+
+    running = asyncio._get_running_loop()
+    other = asyncio.new_event_loop()
+    try:
+        for loop in (None, running or other):
+            asyncio._set_running_loop(loop)
+            connections.close_all()
+    finally:
+        asyncio._set_running_loop(running)
+        other.close()
+
+
 def _point_at(url: str) -> None:
     """Make Django's connections of every thread, the log's pool and child processes use `url`."""
     from django.conf import settings
@@ -45,7 +65,7 @@ def _point_at(url: str) -> None:
     from sessions_app.log import db
 
     parts = conninfo_to_dict(url)
-    connections.close_all()
+    _close_connections()
     if isinstance(connections["default"], DatabaseWrapper):
         connections["default"].close_pool()
     # Every thread's connection shares this dict; those open elsewhere are cut when their database is dropped.
