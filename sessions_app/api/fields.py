@@ -1,10 +1,20 @@
 """The types of fields in requests: strict, and exact about what they accept."""
 
 import re
+from datetime import datetime
 from typing import Annotated, Final
 from uuid import UUID, uuid5
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+)
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _KEYS: Final = UUID("01977c3e-2b64-7d0a-8a55-7b1d4f6c9e21")
@@ -37,6 +47,14 @@ def _id(value: str) -> str:
 
 Id = Annotated[str, AfterValidator(_id), WithJsonSchema({"type": "string", "format": "uuid"})]
 """A UUID in its 36 character spelling; upper case is accepted and lowered."""
+
+
+def _instant(value: object) -> object:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})]
+"""An instant of RFC 3339, with its offset from UTC."""
 
 MAX_SEQ: Final = 2**63 - 1
 Seq = Annotated[int, Field(ge=1, le=MAX_SEQ)]

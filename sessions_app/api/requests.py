@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from sessions_app.api.fields import Id, Shape
+from sessions_app.api.fields import Id, Instant, Shape
 
 MAX_WAIT_S: Final = 300.0
 """The longest a stop waits for its outcome. It goes on whatever the caller waited (E4)."""
@@ -90,7 +90,10 @@ class Then(Shape):
 
 
 class Interrupt(Shape):
-    """A stop; `wait` in seconds. `keep_background` has nothing to keep yet: no tool declares background processes."""
+    """A stop; `wait` in seconds; past `not_after` it is refused (`too_late`).
+
+    `keep_background` has nothing to keep yet: no tool declares background processes.
+    """
 
     loop: Id | None = None
     turn: Id | None = None
@@ -98,6 +101,7 @@ class Interrupt(Shape):
     queue: Queue | None = None
     then: Then | None = None
     keep_background: bool = False
+    not_after: Instant | None = None
     wait: float = Field(default=10.0, ge=0, le=MAX_WAIT_S)
 
 

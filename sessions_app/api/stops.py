@@ -44,6 +44,7 @@ def interrupt(request: HttpRequest, session: Id, body: requests.Interrupt | None
         reason=body.reason,
         queue=body.queue,
         then=body.then.chosen() if body.then else None,
+        not_after=body.not_after,
     )
     if body.wait == 0:
         return answer(receipt, 202)

@@ -1,6 +1,7 @@
 """The stop, its reason afterwards, and the end of a session. None of them waits for the outcome (see `waiting`)."""
 
 from contextlib import nullcontext
+from datetime import datetime
 from typing import Any, Final
 
 from sessions_app.control.permitted import known_id, noted, run
@@ -27,10 +28,15 @@ def interrupt(
     reason: str | None = None,
     queue: QueueChoice | None = None,
     then: dict[str, str] | None = None,
+    not_after: datetime | None = None,
 ) -> dict[str, Any]:
-    """Stop (E): `{accepted, joined, turns, note, input?, seq?}` as soon as it is durable."""
+    """Stop (E): `{accepted, joined, turns, note, input?, seq?}` as soon as it is durable.
+
+    `too_late` past `not_after`. That instant is no part of the command's content: it bounds one delivery of it.
+    """
     after = _then(then)
-    order = commands.Interrupt(new_id(), loop, turn, reason, queue, after)
+    until = None if not_after is None else round(not_after.timestamp() * 1000)
+    order = commands.Interrupt(new_id(), loop, turn, reason, queue, after, until)
     content = [loop, turn, reason, queue, then]
     waiting = after is not None and after.text is None
     with told_if_taken(session, "input", after.input) if after is not None and waiting else nullcontext():

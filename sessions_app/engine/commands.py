@@ -85,7 +85,11 @@ class Then:
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """End the running turns of the session or of one loop with its subtree (E)."""
+    """End the running turns of the session or of one loop with its subtree (E).
+
+    Past `not_after_ms` (by the database's clock) it is refused as `too_late` and stops nothing: a stop that hung in a
+    dead network must not stop, minutes later, what nobody meant.
+    """
 
     request: str
     loop: str | None = None
@@ -93,6 +97,7 @@ class Interrupt:
     reason: str | None = None
     queue: QueueChoice | None = None
     then: Then | None = None
+    not_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

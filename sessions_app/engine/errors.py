@@ -22,13 +22,16 @@ STATUS: Final[dict[str, int]] = {
     "gate_closed": 409,
     "loop_closed": 409,
     "session_closing": 409,
+    "too_late": 409,
     "stale": 409,
     "too_large": 413,
     "rate_limited": 429,
     "unavailable": 503,
     "deadline": 504,
 }
-"""HTTP status of each code. `stale` never leaves the server: it answers a worker that lost its lease (C1)."""
+"""HTTP status of each code. `too_late`, for a stop past its sender's limit, is an addition of ours; `stale` never
+leaves the server: it answers a worker that lost its lease (C1).
+"""
 
 
 NO_SESSION: Final = "There is no such session, or it is not yours."

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -80,6 +81,16 @@ def _seconds(field: str, value: Any) -> float:
     return float(value)
 
 
+def _instant(field: str, value: Any) -> datetime:
+    try:
+        instant = datetime.fromisoformat(_text(field, value))
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None:
+        raise _refuse(field, "is an instant of RFC 3339, such as 2026-11-29T21:30:00Z")
+    return instant
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The fields of a verb: those it must have, and those it may have (null counts as absent)."""
@@ -105,7 +116,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         {},
         {
             "loop": _id, "turn": _id, "reason": _text, "queue": _one_of("run", "hold", "clear"), "then": _then,
-            "keep_background": _flag, "wait": _seconds,
+            "keep_background": _flag, "wait": _seconds, "not_after": _instant,
         },
     ),
 }  # fmt: skip

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
+from sessions_app.log import db
 from tests.browser.screens import Screens, Stream, kept_seqs, live, observe
 from tests.support.waiting import stays_true, wait_until
 from tests.support.world import World
@@ -155,12 +157,15 @@ def test_a_stop_that_was_not_accepted_says_so_and_stays_usable_after_a_reload(sc
 def test_a_stop_pressed_offline_is_not_sent_and_never_leaves_later(screens: Open) -> None:
     opened, world = screens(), running_call()
     context = opened.context("ana", "phone")
+    context.clock.install()
     page = opened.look(context, f"/s/{world.session}")
     live(page)
     context.set_offline(True)
     expect(page.locator("#connection")).to_have_text("Offline")
     stop_button(page)
     expect(page.locator("#stop-says")).to_contain_text("NOT sent")
+    page.clock.fast_forward(60_000)  # a minute by everything the page can tell time from
+    expect(page.locator("#connection")).to_have_text("Offline")
     context.set_offline(False)
     live(page)
     stays_true(lambda: not world.events("InterruptRequested"), "nothing being stopped", 2)
@@ -168,6 +173,54 @@ def test_a_stop_pressed_offline_is_not_sent_and_never_leaves_later(screens: Open
     expect(page.locator("#state")).to_have_attribute("data-is", "running")
     page.get_by_role("button", name="Try again").click()
     wait_until(lambda: world.events("InterruptRequested"), "the mark")
+
+
+def test_a_stop_that_a_dead_network_delivers_later_stops_nothing(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    context = opened.context("ana", "phone")
+    held: list[Callable[[], None]] = []
+    context.route("**/interrupt", lambda route: None)  # it never leaves: the browser gives it up
+    page = context.new_page()
+
+    def hold(socket: WebSocketRoute) -> None:
+        """A network that takes a frame, says nothing, and delivers it in the end, whatever the page did meanwhile."""
+        server = socket.connect_to_server()
+        socket.on_message(lambda text: held.append(lambda: server.send(text)) if _stops(text) else server.send(text))
+        socket.on_close(lambda code, reason: None)
+
+    page.route_web_socket("**/ws/sessions/**", hold)
+    page.goto(f"/s/{world.session}")
+    live(page)
+    stop_button(page)
+    expect(page.locator("#stop-says")).to_contain_text("NOT sent", timeout=20_000)
+    (deliver,) = held
+    deliver()
+    wait_until(lambda: page.evaluate("1") and _refusals(world) == ["too_late"], "the refusal of what came too late")
+    assert not world.events("InterruptRequested")
+
+
+def _stops(text: str | bytes) -> bool:
+    return '"interrupt"' in str(text)
+
+
+def _refusals(world: World) -> list[str]:
+    with db.cursor("read") as cur:
+        rows = cur.execute("SELECT outcome FROM audit WHERE session = %s ORDER BY id", (world.session,)).fetchall()
+    return [str(row[0]) for row in rows]
+
+
+def test_a_device_with_a_wrong_idea_of_the_time_still_stops_at_once(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    context = opened.context("ana", "phone")
+    context.clock.install()
+    page = opened.look(context, f"/s/{world.session}")
+    live(page)
+    page.clock.set_system_time(datetime.now(UTC) - timedelta(hours=3))
+    stop_button(page)
+    wait_until(lambda: page.evaluate("1") and world.events("InterruptRequested"), "the mark")
+    world.end()
+    expect(page.locator(".receipt[data-over]")).to_be_visible()
+    expect(page.locator("#stop-says .warn")).to_have_count(0)
 
 
 def test_a_stop_with_scripts_blocked_works_and_shows_its_receipt(screens: Open) -> None:

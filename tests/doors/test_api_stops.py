@@ -52,6 +52,18 @@ def test_an_idle_stop_answers_at_once_and_writes_no_event() -> None:
     assert len(world.events()) == before
 
 
+@pytest.mark.rule("E5")
+def test_a_stop_past_its_own_limit_stops_nothing() -> None:
+    world, ana = World.create("ana"), caller("ana")
+    world.start()
+    late = ana.post(stop_path(world), {"not_after": "2026-01-01T00:00:00Z"})
+    assert (late.status, late.code) == (409, "too_late")
+    assert ana.post(stop_path(world), {"not_after": "soon"}).status == 400
+    assert not world.events("InterruptRequested")
+    in_time = ana.post(stop_path(world), {"not_after": "2999-01-01T01:00:00+01:00", "wait": 0})
+    assert (in_time.status, len(world.events("InterruptRequested"))) == (202, 1)
+
+
 @pytest.mark.rule("E3")
 def test_a_stop_answers_when_the_work_has_ended_and_a_second_one_joins(in_background: InBackground) -> None:
     world, ana, too = World.create("ana"), caller("ana"), caller("ana")

@@ -8,6 +8,7 @@ import pytest
 from sessions_app.engine import commands as c
 from sessions_app.engine.actors import SYSTEM, Actor
 from sessions_app.engine.decide import Phase
+from sessions_app.engine.errors import Refused
 from sessions_app.engine.state import Loop
 from tests.engine.harness import ANA, BEN, BOT, LOOP, WORKER, Memory
 from tests.engine.invariants import check
@@ -112,6 +113,20 @@ def test_whoever_is_first_wins_and_a_late_stop_finds_nothing() -> None:
     decision = memory.do(c.Interrupt("r", turn=turn), ANA)
     assert decision.receipt == {"accepted": False, "joined": False, "turns": [], "note": "turn_over"}
     assert (memory.types(before), decision.audit) == ([], "turn_over")
+
+
+@pytest.mark.rule("E5", "A7")
+def test_a_stop_that_arrives_after_its_sender_s_limit_is_refused_whole() -> None:
+    memory = Memory()
+    memory.start()
+    late = c.Interrupt("r", then=c.Then("i", "and this"), not_after_ms=memory.now_ms - 1)
+    before = len(memory.log)
+    with pytest.raises(Refused) as refused:
+        memory.do(late, ANA)
+    assert (refused.value.code, refused.value.data) == ("too_late", {"now_ms": memory.now_ms})
+    assert memory.types(before) == []
+    memory.do(c.Interrupt("r", not_after_ms=memory.now_ms + 7), ANA)  # the clock of these tests goes by sevens
+    assert memory.types(before) == ["InterruptRequested"]
 
 
 @pytest.mark.rule("E3", "A9")

@@ -1,5 +1,6 @@
 """What a client's frame must look like: bounded, typed strictly, and refused with the reason (rule M)."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -48,10 +49,18 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"t": "interrupt", "then": {}}, "`then` is either"),
     ({"t": "interrupt", "then": {"text": "x", "input": OTHER}}, "`then` is either"),
     ({"t": "interrupt", "then": {"text": 1}}, "`then.text` is a text"),
+    ({"t": "interrupt", "not_after": "tomorrow"}, "`not_after` is an instant"),
+    ({"t": "interrupt", "not_after": "2026-11-29T21:30:00"}, "`not_after` is an instant"),
+    ({"t": "interrupt", "not_after": 1}, "`not_after` is a text"),
     ({"t": "resolve", "gate": OTHER, "decision": "allow"}, "not yet built"),
     ({"t": "set_mode", "mode": "plan"}, "not yet built"),
     ({"t": "change", "model": "demo:"}, "not yet built"),
 ]
+
+
+def test_an_instant_is_read_with_its_offset() -> None:
+    read = parse({"t": "interrupt", "id": ID, "not_after": "2026-11-29T21:30:00.250Z"})
+    assert read.fields == {"not_after": datetime(2026, 11, 29, 21, 30, 0, 250_000, UTC)}
 
 
 @pytest.mark.parametrize("message", GOOD, ids=str)

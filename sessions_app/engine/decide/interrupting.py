@@ -23,7 +23,7 @@ CAUSES = {"person": "person", "token": "token", "agent": "token", "admin": "admi
 
 def interrupt(state: State, command: Interrupt, context: Context) -> Decision:
     """Select and mark in one decision (E2); what it found is in the receipt (E3)."""
-    _check(state, command)
+    _check(state, command, context)
     if state.status != "open":
         ending = [loop.turn for loop in state.loops.values() if loop.turn is not None]
         return Decision((), _receipt(False, False, ending, "closing"), "closing")
@@ -42,8 +42,11 @@ def interrupt(state: State, command: Interrupt, context: Context) -> Decision:
     return _nothing(state, command, context, "idle")
 
 
-def _check(state: State, command: Interrupt) -> None:
+def _check(state: State, command: Interrupt, context: Context) -> None:
     """An invalid request is refused whole, before anything is marked (E12)."""
+    if command.not_after_ms is not None and context.now_ms > command.not_after_ms:
+        detail = "This stop arrived later than its sender allowed, so it stopped nothing."
+        raise Refused("too_late", detail, now_ms=context.now_ms)
     if command.reason is not None:
         check_size(command.reason, REASON_BYTES, "reason")
     if command.then is None:

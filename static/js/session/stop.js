@@ -3,6 +3,7 @@
  * reported as not sent and is never sent by itself later.
  */
 import { button, el, fill, openMenu, write } from "../dom.js";
+import { sampleServerTime, serverNow } from "../clock.js";
 import { Refused, call, commandId } from "../rest.js";
 import { REASONS, actorName } from "../words.js";
 import { stopping } from "./strip.js";
@@ -110,7 +111,7 @@ export class Stop {
     this.#clear();
     this.draw();
     try {
-      const receipt = await this.#send(id, body);
+      const receipt = await this.#send(id, body, DEADLINE_MS);
       received();
       this.#tell(receipt);
     } catch (error) {
@@ -130,10 +131,29 @@ export class Stop {
   }
 
   /**
-   * By the socket, and by REST when that is not there or does not answer; the first answer counts.
-   * @param {string} id @param {Record<string, any>} body @returns {Promise<any>}
+   * Within `left` ms or never: what a dead network holds back says itself until when it may arrive, by the server's clock.
+   * An answer that it came too late, here in time, means that this device's idea of that clock is wrong (it slept, or was
+   * set): it is put right, and the press still counts.
+   * @param {string} id @param {Record<string, any>} body @param {number} left @returns {Promise<any>}
    */
-  #send(id, body) {
+  async #send(id, body, left) {
+    const end = performance.now() + left;
+    try {
+      return await this.#twoWays(id, { ...body, not_after: new Date(serverNow() + left).toISOString() }, left);
+    } catch (error) {
+      const { code, data } = /** @type {Refused} */ (error);
+      if (code !== "too_late" || performance.now() > end) throw error;
+      sampleServerTime(/** @type {number} */ (data.now_ms), true);
+      const rest = end - performance.now();
+      return this.#twoWays(id, { ...body, not_after: new Date(serverNow() + rest).toISOString() }, rest);
+    }
+  }
+
+  /**
+   * By the socket, and by REST when that is not there or does not answer; the first answer counts.
+   * @param {string} id @param {Record<string, any>} body @param {number} left ms @returns {Promise<any>}
+   */
+  #twoWays(id, body, left) {
     const path = `/sessions/${this.session}/interrupt`;
     const byRest = (/** @type {number} */ timeout) => call("POST", path, { id, body: { ...body, wait: 0 }, timeout });
     const bySocket = this.connection.open ? this.connection.sendOnce({ t: "interrupt", id, ...body }) : null;
@@ -144,12 +164,12 @@ export class Stop {
         if (error.code !== "unreachable" || open === 0) reject(error);
       };
       const wait = bySocket ? SECOND_WAY_MS : 0;
-      const timer = setTimeout(() => byRest(DEADLINE_MS - wait).then(resolve, failed), wait);
+      const timer = setTimeout(() => byRest(left - wait).then(resolve, failed), wait);
       bySocket?.then((receipt) => { clearTimeout(timer); resolve(receipt); }, (error) => {
         if (error.code !== "unreachable") clearTimeout(timer);
         failed(error);
       });
-      setTimeout(() => reject(new Refused("unreachable", "The server did not answer within 5 s.")), DEADLINE_MS);
+      setTimeout(() => reject(new Refused("unreachable", "The server did not answer within 5 s.")), left);
     });
   }
 
@@ -161,7 +181,7 @@ export class Stop {
       return;
     }
     this.connection.forget(id);
-    // What is still in a dead socket's buffer must not leave a minute later.
+    // What is still in a dead socket's buffer need not wait there; should it arrive, the server refuses it (`not_after`).
     this.connection.replace();
     const words = "NOT sent. The server did not answer, so nothing was stopped by this press, and it will not be sent by itself later.";
     this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, words), this.#again(choice, received), this.#close()));
