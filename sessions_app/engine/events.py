@@ -94,10 +94,12 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ("kind", "text", "reasoning", "calls", "steers", "usage", "replaced"),
         ("text", "reasoning", "calls[].arguments"),
     ),
-    "TurnDone": Shape(("steps", "usage", "cost", "duration_ms")),
+    "TurnDone": Shape(
+        ("steps", "usage", "cost", "duration_ms", "processes", "note", "replaced"), ("processes.surviving[].command",)
+    ),
     "TurnFailed": Shape(
-        ("error", "steps", "usage", "duration_ms", "cut_off", "replaced"),
-        ("error.detail", "cut_off.text", "cut_off.reasoning"),
+        ("error", "steps", "usage", "duration_ms", "cut_off", "processes", "note", "replaced"),
+        ("error.detail", "cut_off.text", "cut_off.reasoning", "processes.surviving[].command"),
     ),
     "InterruptRequested": Shape(("request", "scope", "turns", "reason", "queue", "phases", "replaced"), ("reason",)),
     "TurnInterrupted": Shape(

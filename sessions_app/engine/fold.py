@@ -5,7 +5,19 @@ from dataclasses import replace
 from typing import Final
 
 from sessions_app.engine.events import Event
-from sessions_app.engine.state import Author, Call, Input, Loop, Request, State, Steer, Turn, add_usage, without
+from sessions_app.engine.state import (
+    Author,
+    Call,
+    Input,
+    Loop,
+    Request,
+    State,
+    Steer,
+    Survivors,
+    Turn,
+    add_usage,
+    without,
+)
 
 
 def evolve(state: State, event: Event) -> State:
@@ -170,7 +182,20 @@ def _tool_started(state: State, event: Event) -> State:
 
 
 def _tool_settled(state: State, event: Event) -> State:
-    return _call_status(state, event, "settled")
+    state = _call_status(state, event, "settled")
+    if not event.data["processes"]["surviving"]:
+        return state
+    left = Survivors(event.data["call"], event.seq)
+    return _change_turn(state, event, lambda turn: replace(turn, survivors=(*turn.survivors, left)))
+
+
+def _processes_ended(state: State, event: Event) -> State:
+    if state.turn(event.turn or "") is None:  # they ended after their turn: nothing waits for that (E7)
+        return state
+    call = event.data["call"]
+    return _change_turn(
+        state, event, lambda turn: replace(turn, survivors=tuple(each for each in turn.survivors if each.call != call))
+    )
 
 
 def _step_done(state: State, event: Event) -> State:
@@ -239,6 +264,7 @@ _RULES: Final[dict[str, Callable[[State, Event], State]]] = {
     "StepPlanned": _step_planned,
     "ToolStarted": _tool_started,
     "ToolSettled": _tool_settled,
+    "ProcessesEnded": _processes_ended,
     "StepDone": _step_done,
     "OutputSuperseded": _output_superseded,
     "TurnDone": _turn_ended,

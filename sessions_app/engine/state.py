@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeVar
 
 QueueChoice = Literal["run", "hold", "clear"]
-FOLD: Final = 1
+FOLD: Final = 2
 """Version of the fold. A stored state of another version is refused until `steerweb rebuild` has folded it anew."""
 
 
@@ -58,11 +58,19 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Survivors:
+    """A settled call whose processes outlived their kill (E7); the event `seq`, its settlement, names them."""
+
+    call: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """The running turn.
 
     `step` is the number of the model call that is due or under way; `calls` is None unless that step is planned; `kept`
-    counts committed steps; `mark` is the request that ends it (E2).
+    counts committed steps; `mark` is the request that ends it (E2); `survivors` are those not known to have ended.
     """
 
     id: str
@@ -78,6 +86,7 @@ class Turn:
     usage: Mapping[str, int] = field(default_factory=dict)
     cost: float | None = None
     mark: str | None = None
+    survivors: tuple[Survivors, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +210,11 @@ def _loop(data: Mapping[str, Any]) -> Loop:
 
 def _turn(data: Mapping[str, Any]) -> Turn:
     calls = data["calls"]
-    return Turn(**{**data, "calls": None if calls is None else tuple(Call(**call) for call in calls)})
+    return Turn(**{
+        **data,
+        "calls": None if calls is None else tuple(Call(**call) for call in calls),
+        "survivors": tuple(Survivors(**each) for each in data["survivors"]),
+    })  # fmt: skip
 
 
 Entry = TypeVar("Entry", Input, Steer)

@@ -75,6 +75,12 @@ def verify(session: str | None = None) -> Iterator[Fault]:
         yield from tables
 
 
+def outdated() -> list[str]:
+    """The sessions whose cached state another version's fold wrote; they take no command until `rebuild`."""
+    with db.cursor("read") as cur:
+        return [str(row[0]) for row in cur.execute("SELECT id FROM session WHERE fold <> %s", (FOLD,)).fetchall()]
+
+
 def rebuild(session: str | None = None) -> Iterator[Fault]:
     """Write the cached columns anew from the log, and yield what was different.
 

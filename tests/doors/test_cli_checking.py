@@ -6,6 +6,7 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 
+from sessions_app.engine.errors import Refused
 from tests.support.world import World
 
 
@@ -67,3 +68,20 @@ def test_a_database_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Mon
     monkeypatch.setattr("sessions_app.log.chain.sessions", away)
     with pytest.raises(CommandError, match=r"^The database does not answer: connection refused$"):
         call_command("verify")
+
+
+@pytest.mark.rule("A2")
+@pytest.mark.usefixtures("redis_url")
+def test_a_new_version_folds_what_an_earlier_one_left(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command on a state of another fold is refused; `up` puts that right before anybody can send one."""
+    world = worked()
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE session SET fold = 1, state = '{}' WHERE id = %s", [world.session])
+    with pytest.raises(Refused) as refused:
+        world.submit("again")
+    assert refused.value.code == "unavailable"
+    call_command("prepare")
+    assert json.loads(capsys.readouterr().out)["done"] == ["1 session folded anew for this version."]
+    world.submit("again")
+    call_command("prepare")
+    assert json.loads(capsys.readouterr().out)["done"] == []

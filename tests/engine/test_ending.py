@@ -170,6 +170,52 @@ def test_beside_a_survivor_nothing_starts_not_even_what_was_sent_with_the_stop()
     check(memory)
 
 
+def left_behind() -> Memory:
+    """A turn whose first call has settled with a process that outlived its kill."""
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a", "error", "timed out", processes=SURVIVOR)
+    memory.begin()
+    return memory
+
+
+@pytest.mark.rule("E7", "F")
+@pytest.mark.parametrize("end", ["stop", "done", "failed"])
+def test_what_survived_an_earlier_call_holds_the_queue_however_the_turn_ends(end: str) -> None:
+    memory = left_behind()
+    later = memory.submit("later")
+    if end == "stop":
+        memory.stop(queue="run")
+        memory.end()
+    else:
+        memory.answer() if end == "done" else memory.fail()
+    (terminal,) = memory.events("TurnInterrupted", "TurnDone", "TurnFailed")
+    assert terminal.data["processes"]["surviving"] == SURVIVOR["surviving"]
+    assert (terminal.data["note"], memory.inbox) == ("held_processes", [f"-{later}"])
+    check(memory)
+
+
+@pytest.mark.rule("A3", "E7")
+def test_an_erased_command_of_a_survivor_is_not_told_by_the_terminal() -> None:
+    memory = left_behind()
+    memory.erase(memory.events("ToolSettled")[0].seq)
+    memory.answer()
+    assert memory.data("TurnDone")[0]["processes"]["surviving"] == [{"pid": 7, "command": ""}]
+
+
+@pytest.mark.rule("E7")
+def test_a_survivor_that_ended_before_its_turn_holds_nothing() -> None:
+    memory = left_behind()
+    memory.do(c.SurvivorsEnded(memory.turn.id, LOOP, "a", SURVIVOR["surviving"]))
+    later = memory.submit("later")
+    memory.answer()
+    assert "processes" not in memory.data("TurnDone")[0]
+    assert memory.inbox == [later]
+    check(memory)
+
+
 @pytest.mark.rule("C6", "E8")
 def test_the_one_order_of_an_end() -> None:
     memory = Memory()

@@ -84,10 +84,34 @@ def actor_of(request: Request) -> Actor:
     )
 
 
+def survivors(turn: Turn, context: Context) -> list[dict[str, Any]]:
+    """What is still running of the turn's settled calls, `{pid, command}` each; an erased command (A3) is left out."""
+    left = [process for each in turn.survivors for process in context.payload(each.seq)["processes"]["surviving"]]
+    return [process if isinstance(process["command"], str) else {**process, "command": ""} for process in left]
+
+
+def holding(state: State, turn: Turn, context: Context) -> dict[str, Any]:
+    """What the terminal of a turn that was not interrupted says of its survivors; nothing where there are none."""
+    if not turn.survivors:
+        return {}
+    processes = {"ended": [], "surviving": survivors(turn, context), "unknown": False}
+    return {"processes": processes, **held_note(state)}
+
+
+def held_note(state: State) -> dict[str, str]:
+    """That survivors hold what waits; a closing session holds nothing: it gives everything back."""
+    return {"note": "held_processes"} if state.status == "open" else {}
+
+
 def aftermath(
     state: State, loop: Loop, turn: Turn, column: Column, context: Context, request: Request | None = None
 ) -> Aftermath:
-    """What becomes of the loop's queues once `turn` has ended, down to the idle edges."""
+    """What becomes of the loop's queues once `turn` has ended, down to the idle edges.
+
+    Beside what survived a call of the turn nothing may start, however the turn ended (E7, F).
+    """
+    if turn.survivors:
+        column = "survivors"
     result = Aftermath(loop, context, turn.id, request, None if request is None else request.id)
     if state.status == "closing":
         return_all(result)

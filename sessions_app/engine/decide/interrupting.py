@@ -10,7 +10,7 @@ from typing import Any
 
 from sessions_app.engine.commands import EndTurn, GiveReason, Interrupt, Settlement, SurvivorsEnded, Then
 from sessions_app.engine.decide.context import Context, Decision, find_loop, held_turn, open_session
-from sessions_app.engine.decide.ending import Aftermath, Column, actor_of, aftermath, dispose
+from sessions_app.engine.decide.ending import Aftermath, Column, actor_of, aftermath, dispose, held_note, survivors
 from sessions_app.engine.decide.inputs import changed, find_input, queued
 from sessions_app.engine.decide.steps import settled
 from sessions_app.engine.errors import Refused
@@ -159,7 +159,8 @@ def end_turn(state: State, command: EndTurn, context: Context) -> Decision:
         raise Refused("invalid", "The turn is not marked.")
     settlements = [(call, _settlement(call, command)) for call in turn.calls or () if call.status != "settled"]
     ended = [process for _, settlement in settlements for process in settlement.processes.get("ended", ())]
-    surviving = [process for _, settlement in settlements for process in settlement.processes.get("surviving", ())]
+    surviving = survivors(turn, context)
+    surviving += [process for _, settlement in settlements for process in settlement.processes.get("surviving", ())]
     alive = bool(surviving) or command.unknown
     column: Column = "survivors" if alive else _column(request)
     rest = aftermath(state, loop, turn, column, context, request)
@@ -178,8 +179,8 @@ def end_turn(state: State, command: EndTurn, context: Context) -> Decision:
         "usage": add_usage(turn.usage, command.usage),
         "cost": turn.cost,
     }
-    if alive and state.status == "open":  # a closing session holds nothing: it gives everything back
-        data["note"] = "held_processes"
+    if alive:
+        data |= held_note(state)
     who = None if request is None else actor_of(request)
     terminal = Draft(
         "TurnInterrupted", data, loop.id, turn.id, actor=who, cause=None if request is None else request.cause

@@ -7,7 +7,7 @@ said as it ended (C4). From the mark on, only `EndTurn` ends the turn.
 
 from sessions_app.engine.commands import BeginStep, Claim, Fail, FinishModel, Settlement, SettleTool, StartTool
 from sessions_app.engine.decide.context import Context, Decision, held_turn
-from sessions_app.engine.decide.ending import aftermath
+from sessions_app.engine.decide.ending import aftermath, holding
 from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
@@ -93,6 +93,7 @@ def _answer(state: State, loop: Loop, turn: Turn, command: FinishModel, context:
         "usage": add_usage(turn.usage, command.usage),
         "cost": turn.cost,
         "duration_ms": max(0, context.now_ms - turn.at_ms),
+        **holding(state, turn, context),
     }
     terminal = Draft("TurnDone", data, loop.id, turn.id)
     rest = aftermath(state, loop, turn, "done", context)
@@ -178,6 +179,7 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
         "steps": turn.kept,
         "usage": add_usage(turn.usage, command.usage),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
+        **holding(state, turn, context),
     }
     if command.cut_off:
         data["cut_off"] = dict(command.cut_off)

@@ -9,6 +9,8 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from sessions_app.cli.words import plural
+from sessions_app.log import chain
 from sessions_app.models import Person
 from sessions_app.people.signin import create_first_person, make_link
 
@@ -21,7 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("--hours", type=int, default=1, help="how long the link works")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        done = _migrate()
+        done = [*_migrate(), *_fold_anew()]
         person = create_first_person()
         if person is not None:
             done.append(f"Created the first account, {person.username}, an administrator.")
@@ -31,6 +33,20 @@ class Command(BaseCommand):
         if person is not None:
             told |= {"person": person.username, "path": make_link(person, ttl_s=options["hours"] * 3600)}
         self.stdout.write(json.dumps(told))
+
+
+def _fold_anew() -> list[str]:
+    """Bring the cached states that an earlier version wrote to this one's fold; what to tell about it."""
+    outdated = chain.outdated()
+    for session in outdated:
+        list(chain.rebuild(session))
+    damaged = len(chain.outdated())
+    told = []
+    if outdated[damaged:]:
+        told.append(f"{plural(len(outdated) - damaged, 'session')} folded anew for this version.")
+    if damaged:
+        told.append(f"{plural(damaged, 'session')} left as they were, their logs being damaged: see `steerweb verify`.")
+    return told
 
 
 def _migrate() -> list[str]:

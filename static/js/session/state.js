@@ -165,7 +165,7 @@ const RULES = {
     const { data } = event;
     const turn = {
       id: event.turn || "", index: data.index, input: data.input, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
-      step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null,
+      step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [],
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
     return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn });
@@ -177,7 +177,15 @@ const RULES = {
       kept: turn.kept + 1, step_usage: event.data.usage, usage: addUsage(turn.usage, event.data.usage),
     })),
   ToolStarted: (state, event) => setCall(state, event, "started"),
-  ToolSettled: (state, event) => setCall(state, event, "settled"),
+  ToolSettled(state, event) {
+    const next = setCall(state, event, "settled");
+    if (!event.data.processes.surviving.length) return next;
+    return changeTurn(next, event, (turn) => ({ ...turn, survivors: [...turn.survivors, { call: event.data.call, seq: event.seq }] }));
+  },
+  ProcessesEnded(state, event) {
+    if (loopOf(state, event).turn?.id !== event.turn) return state; // they ended after their turn: nothing waits for that (E7)
+    return changeTurn(state, event, (turn) => ({ ...turn, survivors: turn.survivors.filter(({ call }) => call !== event.data.call) }));
+  },
   StepDone: (state, event) =>
     changeTurn(state, event, (turn) =>
       turn.calls // a planned step was committed, and counted, by its StepPlanned
