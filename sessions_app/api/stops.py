@@ -16,7 +16,6 @@ from sessions_app import control
 from sessions_app.api import replies, requests
 from sessions_app.api.answers import answer
 from sessions_app.api.fields import Id, derived_id
-from sessions_app.api.reading import stoppable
 from sessions_app.api.signed_in import command_id, who
 from sessions_app.engine.errors import Refused
 
@@ -61,7 +60,7 @@ def interrupt_many(request: HttpRequest, body: requests.InterruptMany | None = N
     body = body or requests.InterruptMany()
     principal, command = who(request), command_id(request)
     asked: list[tuple[str, dict[str, Any] | Refused]] = []
-    for session in stoppable(principal, body.scope):
+    for session in control.stoppable(principal, command, body.scope, body.reason, body.queue):
         try:
             part = derived_id(command, session)
             receipt = control.interrupt(principal, session, part, reason=body.reason, queue=body.queue)

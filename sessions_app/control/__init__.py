@@ -2,7 +2,7 @@
 
 from sessions_app.control.creating import create_session
 from sessions_app.control.keeping import change_session, erase, set_member
-from sessions_app.control.stopping import close, give_reason, interrupt
+from sessions_app.control.stopping import close, give_reason, interrupt, stoppable
 from sessions_app.control.verbs import (
     edit_input,
     edit_steer,
@@ -28,6 +28,7 @@ __all__ = [
     "set_member",
     "steer",
     "stop_outcome",
+    "stoppable",
     "submit",
     "wait_stopped",
     "withdraw_steer",

@@ -2,18 +2,30 @@
 
 from contextlib import nullcontext
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from psycopg import Cursor
 
 from sessions_app.control.permitted import known_id, noted, run
+from sessions_app.control.transact import fingerprint, first_receipt, keep_receipt, persistently
 from sessions_app.control.verbs import told_if_taken
 from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.state import QueueChoice
 from sessions_app.ids import new_id
 from sessions_app.log import db
+from sessions_app.log.db import Row
 from sessions_app.people.principals import Principal
-from sessions_app.people.roles import require
+from sessions_app.people.roles import CAN, require
 
+# Idle and closed sessions have nothing to stop; whatever runs or waits was made durable together with the word.
+_STOPPABLE: Final = """
+SELECT s.id::text FROM session s LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %(person)s
+WHERE s.word IN ('waiting', 'running', 'stopping')
+  AND (m.role = ANY(%(roles)s) OR (m.role IS NULL AND %(admin)s))
+  AND (%(all)s OR s.created_by_id = %(person)s)
+ORDER BY s.active_at DESC
+"""
 _INTERRUPTION: Final = """SELECT session_id, loop, request, actor ->> 'id', at > now() - interval '1 day'
     FROM interruption WHERE id = %s"""
 
@@ -42,6 +54,27 @@ def interrupt(
     with told_if_taken(session, "input", after.input) if after is not None and waiting else nullcontext():
         also = () if after is None else ("submit",)
         return run(principal, session, command, "interrupt", order, content, purpose="stop", also=also).receipt
+
+
+def stoppable(
+    principal: Principal, command: str, scope: Literal["mine", "all"], reason: str | None, queue: QueueChoice | None
+) -> list[str]:
+    """The sessions a stop of many is about (E1): those with something to stop that the caller created, or may stop.
+
+    A repetition is about the sessions of the first, whatever has become active since (A4).
+    """
+    roles = [role for role, verbs in CAN.items() if "interrupt" in verbs]
+    digest = fingerprint(["interrupt many", scope, reason, queue])
+
+    def once(cur: Cursor[Row]) -> list[str]:
+        first = first_receipt(cur, principal.key, command, digest)
+        if first is None:
+            about = {"person": principal.person, "roles": roles, "admin": principal.is_admin, "all": scope == "all"}
+            first = {"sessions": [str(row[0]) for row in cur.execute(_STOPPABLE, about).fetchall()]}
+            keep_receipt(cur, principal.key, command, digest, first)
+        return list(first["sessions"])
+
+    return persistently("stop", command, once)
 
 
 def _then(then: dict[str, str] | None) -> commands.Then | None:

@@ -27,6 +27,10 @@ _ITEM: Final = (
 )
 _ONE: Final = sql.SQL("SELECT {} FROM session s WHERE s.id = %s").format(sql.SQL(_SESSION))
 # An administrator may read every session; everybody else those they are a member of.
+# Somebody, by name or id: in person or by any token of theirs, revoked ones too.
+_BY: Final = """(i.actor->>'id' = %s OR lower(i.actor->>'name') = lower(%s) OR i.actor->>'id' IN (
+    SELECT t.id::text FROM api_token t JOIN person p ON p.id = t.person_id
+    WHERE p.id::text = %s OR lower(p.username) = lower(%s)))"""
 _MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %s"
 
 
@@ -110,7 +114,7 @@ def interruptions(
                 where.clear()
         narrow("i.session_id = %s", session)
     if person:
-        narrow("(i.actor->>'id' = %s OR lower(i.actor->>'name') = lower(%s))", person, person)
+        narrow(_BY, person, person, person, person)
     if cause:
         narrow("i.cause = %s", cause)
     if reason:

@@ -19,7 +19,7 @@ from django.utils.crypto import constant_time_compare
 
 from sessions_app.models import Device, Person
 from sessions_app.people.devices import TOUCH_EVERY
-from sessions_app.people.principals import Principal, principal_for_person
+from sessions_app.people.principals import Principal, at_terminal, principal_for_person
 from sessions_app.people.tokens import principal_from_token
 
 _MAX_KEY: Final = 40
@@ -55,9 +55,10 @@ def from_request(request: HttpRequest) -> Principal | None:
     if "principal" not in known:
         header = request.headers.get("Authorization")
         if header is not None:
-            known["principal"] = from_bearer(bearer_of(header))
-        elif found := _signed_in(request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")):
-            known["principal"], known["_device_due"] = found
+            found = from_bearer(bearer_of(header))
+            known["principal"] = found and at_terminal(found, request.headers.get("User-Agent", ""))
+        elif signed_in := _signed_in(request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")):
+            known["principal"], known["_device_due"] = signed_in
         else:
             known["principal"] = None
     principal = known["principal"]

@@ -1,12 +1,15 @@
 """Who asks. A door makes a principal from a credential; everything behind the door sees only the principal (A5)."""
 
+import re
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Final, cast
 from uuid import UUID
 
 from sessions_app import models
 from sessions_app.engine.actors import SYSTEM as SYSTEM_ACTOR
 from sessions_app.engine.actors import Actor, Device, DeviceKind
+
+_COMMAND_LINE: Final = re.compile(r"steerweb-cli \(([^()]{1,120})\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,14 @@ def principal_for_token(token: models.Token) -> Principal:
         is_admin=person.is_superuser and not token.agent,
         token=token.id,
     )
+
+
+def at_terminal(principal: Principal, user_agent: str) -> Principal:
+    """The same principal, shown as at the terminal that its program, steerweb's own command line, names."""
+    named = _COMMAND_LINE.fullmatch(user_agent)
+    if named is None:
+        return principal
+    return replace(principal, actor=replace(principal.actor, device=Device("cli", named[1])))
 
 
 def for_admin(principal: Principal) -> Principal:

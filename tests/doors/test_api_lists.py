@@ -8,6 +8,7 @@ import pytest
 from sessions_app import control
 from sessions_app.api import replies, stops
 from sessions_app.ids import new_id
+from sessions_app.models import Person
 from tests.doors.callers import caller
 from tests.support.world import World, person
 
@@ -96,6 +97,17 @@ def test_interruptions_are_filtered() -> None:
         assert ana.get("/interruptions", **query).json["field"] == next(iter(query))
 
 
+def test_somebody_s_interruptions_are_also_those_of_their_tokens() -> None:
+    world, by_token = World.create("ana"), caller("ben")
+    control.set_member(world.owner, world.session, new_id(), person="ben", role="owner")
+    world.start()
+    by_token.post(f"/sessions/{world.session}/interrupt", {"wait": 0})
+    world.end()
+    ben = str(Person.objects.get(username="ben").id)
+    for who, found in (("Ben", [world.turn]), (ben, [world.turn]), ("ana", [])):
+        assert pages(caller("ana").get, "/interruptions", person=who) == found
+
+
 @pytest.mark.rule("B6")
 def test_a_reason_is_given_afterwards_by_who_stopped() -> None:
     world = World.create("ana")
@@ -138,3 +150,16 @@ def test_a_stop_of_mine_or_of_all_marks_every_session_in_a_transaction_of_its_ow
     admin = caller("kim", admin=True).post("/interrupt", {"scope": "all"})
     assert {item["id"] for item in admin.json["sessions"]} == {theirs.session, watched.session}
     assert watched.events("InterruptRequested")[0].actor.kind == "admin"
+
+
+@pytest.mark.rule("A4", "E1")
+def test_a_repeated_stop_of_many_is_about_the_sessions_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stops, "MANY_WAIT_S", 0.1)
+    first, later = World.create("ana"), World.create("ana")
+    first.start()
+    ana, key = caller("ana"), new_id()
+    assert [item["id"] for item in ana.post("/interrupt", {}, key).json["sessions"]] == [first.session]
+    later.start()
+    assert [item["id"] for item in ana.post("/interrupt", {}, key).json["sessions"]] == [first.session]
+    assert later.events("InterruptRequested") == []
+    assert ana.post("/interrupt", {"scope": "all"}, key).code == "command_id_reused"

@@ -120,6 +120,8 @@ def test_a_stop_says_what_came_of_it_and_exits_by_it(ana: Run, web: Stack) -> No
         world.end()
         done = stop.result()
     assert (done.exit_code, done.out, done.err) == (0, "Stopped.\n", "")
+    device = world.events("TurnInterrupted")[0].actor.device
+    assert device is not None and device.kind == "cli"
     world.start("and on")
     late = ana("stop", world.session, "--wait", "0.1")
     assert (late.exit_code, late.out) == (4, "")
