@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sessions_app.engine.state import QueueChoice
+from sessions_app.engine.state import Mode, QueueChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,49 @@ class Erase:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleSpec:
+    """What a standing answer covers (H3): a `command`, a `command_prefix` (whole words), a `path` (folders end in /)."""
+
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Answer a gate (H3). `rule` is one of those offered with it; `rule_id` names it from then on."""
+
+    gate: str
+    decision: Literal["allow", "allow_rule", "deny"]
+    rule: RuleSpec | None = None
+    message: str | None = None
+    rule_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeRule:
+    """Take a standing answer back."""
+
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetMode:
+    """Change what an agent may do without asking (I1)."""
+
+    loop: str | None
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLoop:
+    """Change an agent from its next turn on (I1)."""
+
+    loop: str | None
+    model: str | None = None
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A worker takes a loop's next input (B2, J1)."""
 
@@ -182,14 +225,28 @@ class FinishModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """What a call would change, as far as rules can tell (H3): a `command`, a `path`, or something `other`.
+
+    `risky`: the profile's risk rules call it so, and even the mode `auto` asks (I1).
+    """
+
+    kind: Literal["command", "path", "other"]
+    value: str = ""
+    risky: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class StartTool:
-    """The intent before the effect (C2)."""
+    """The intent before the effect (C2). `effect` is None for a call that only reads; `gate` is a new gate's id."""
 
     turn: str
     epoch: int
     step: int
     call: str
     arguments: Any
+    effect: Effect | None = None
+    gate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +318,7 @@ class SurvivorsEnded:
 
 Command = (
     Submit | EditInput | RetractInput | SendSteer | EditSteer | WithdrawSteer | Release | Interrupt | GiveReason | Close
-    | ChangeSession | SetMember | Erase | Claim | BeginStep | FinishModel | StartTool | SettleTool | Fail | EndTurn
+    | ChangeSession | SetMember | Erase | Resolve | RevokeRule | SetMode | ChangeLoop | Claim
+    | BeginStep | FinishModel | StartTool | SettleTool | Fail | EndTurn
     | SurvivorsEnded
 )  # fmt: skip

@@ -84,6 +84,12 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "StepPlanned": Shape(
         ("text", "reasoning", "calls", "usage", "replaced"), ("text", "reasoning", "calls[].arguments")
     ),
+    "GateOpened": Shape(("gate", "call", "tool", "question", "offers", "replaced"), ("offers[].value",)),
+    "GateResolved": Shape(("gate", "call", "decision", "rule", "message", "replaced"), ("rule.value", "message")),
+    "GateClosed": Shape(("gate", "call", "reason")),
+    "RuleRevoked": Shape(("rule",)),
+    "ModeChanged": Shape(("mode",)),
+    "LoopChanged": Shape(("model", "instructions", "replaced"), ("instructions",), ("instructions",)),
     "ToolStarted": Shape(("call", "tool", "arguments", "replaced"), ("arguments",)),
     "ToolSettled": Shape(
         ("call", "tool", "outcome", "output", "exit", "duration_ms", "processes", "replaced"),

@@ -11,11 +11,13 @@ from sessions_app.engine.state import (
     Input,
     Loop,
     Request,
+    Rule,
     State,
     Steer,
     Survivors,
     Turn,
     add_usage,
+    stricter,
     without,
 )
 
@@ -133,7 +135,9 @@ def _steer_gone(state: State, event: Event) -> State:
 
 def _turn_started(state: State, event: Event) -> State:
     loop, data = _loop(state, event), event.data
-    turn = Turn(event.turn or "", data["index"], data["input"], data["worker"], data["epoch"], event.at_ms)
+    turn = Turn(
+        event.turn or "", data["index"], data["input"], data["worker"], data["epoch"], event.at_ms, mode=loop.mode
+    )
     loop = replace(
         loop,
         status="running",
@@ -164,25 +168,20 @@ def _step_planned(state: State, event: Event) -> State:
     )
 
 
-def _call_status(state: State, event: Event, status: str) -> State:
-    def change(turn: Turn) -> Turn:
-        calls = tuple(
-            Call(call.call, call.tool, "started" if status == "started" else "settled")
-            if call.call == event.data["call"]
-            else call
-            for call in turn.calls or ()
-        )
-        return replace(turn, calls=calls)
+def _change_call(state: State, event: Event, change: Callable[[Call], Call]) -> State:
+    def changed(turn: Turn) -> Turn:
+        calls = turn.calls or ()
+        return replace(turn, calls=tuple(change(call) if call.call == event.data["call"] else call for call in calls))
 
-    return _change_turn(state, event, change)
+    return _change_turn(state, event, changed)
 
 
 def _tool_started(state: State, event: Event) -> State:
-    return _call_status(state, event, "started")
+    return _change_call(state, event, lambda call: replace(call, status="started"))
 
 
 def _tool_settled(state: State, event: Event) -> State:
-    state = _call_status(state, event, "settled")
+    state = _change_call(state, event, lambda call: replace(call, status="settled"))
     if not event.data["processes"]["surviving"]:
         return state
     left = Survivors(event.data["call"], event.seq)
@@ -198,20 +197,62 @@ def _processes_ended(state: State, event: Event) -> State:
     )
 
 
+def _gate_opened(state: State, event: Event) -> State:
+    gate = event.data["gate"]
+    return _change_call(state, event, lambda call: replace(call, gate=gate, answer="open", seq=event.seq))
+
+
+def _gate_resolved(state: State, event: Event) -> State:
+    data = event.data
+    state = _change_call(state, event, lambda call: replace(call, answer=data["decision"], seq=event.seq))
+    if "rule" not in data:
+        return state
+    rule = Rule(data["rule"]["id"], data["rule"]["kind"], data["rule"]["tool"], event.seq)
+    return replace(state, rules=(*state.rules, rule))
+
+
+def _gate_closed(state: State, event: Event) -> State:
+    return _change_call(state, event, lambda call: replace(call, answer="closed", seq=event.seq))
+
+
+def _rule_revoked(state: State, event: Event) -> State:
+    return replace(state, rules=tuple(rule for rule in state.rules if rule.id != event.data["rule"]))
+
+
+def _mode_changed(state: State, event: Event) -> State:
+    loop, mode = _loop(state, event), event.data["mode"]
+    turn = loop.turn
+    if turn is not None:
+        turn = replace(turn, mode=stricter(turn.mode, mode))
+    return state.with_loop(replace(loop, mode=mode, turn=turn))
+
+
+def _loop_changed(state: State, event: Event) -> State:
+    loop = _loop(state, event)
+    return state.with_loop(replace(loop, model=event.data.get("model", loop.model)))
+
+
+def _next_step(turn: Turn, loop: Loop) -> Turn:
+    """The next model call is due, under the mode of now (I1)."""
+    return replace(turn, calls=None, step=turn.step + 1, step_usage=None, mode=loop.mode)
+
+
 def _step_done(state: State, event: Event) -> State:
+    loop = _loop(state, event)
+
     def change(turn: Turn) -> Turn:
         if turn.calls is not None:  # a planned step was committed, and counted, by its StepPlanned
-            return replace(turn, calls=None, step=turn.step + 1, step_usage=None)
+            return _next_step(turn, loop)
         usage = add_usage(turn.usage, event.data["usage"])
-        return replace(turn, step=turn.step + 1, kept=turn.kept + 1, usage=usage)
+        return replace(_next_step(turn, loop), kept=turn.kept + 1, usage=usage)
 
     return _change_turn(state, event, change)
 
 
 def _output_superseded(state: State, event: Event) -> State:
-    usage = event.data["usage"]
+    loop, usage = _loop(state, event), event.data["usage"]
     return _change_turn(
-        state, event, lambda turn: replace(turn, step=turn.step + 1, usage=add_usage(turn.usage, usage))
+        state, event, lambda turn: replace(_next_step(turn, loop), usage=add_usage(turn.usage, usage))
     )
 
 
@@ -265,6 +306,12 @@ _RULES: Final[dict[str, Callable[[State, Event], State]]] = {
     "ToolStarted": _tool_started,
     "ToolSettled": _tool_settled,
     "ProcessesEnded": _processes_ended,
+    "GateOpened": _gate_opened,
+    "GateResolved": _gate_resolved,
+    "GateClosed": _gate_closed,
+    "RuleRevoked": _rule_revoked,
+    "ModeChanged": _mode_changed,
+    "LoopChanged": _loop_changed,
     "StepDone": _step_done,
     "OutputSuperseded": _output_superseded,
     "TurnDone": _turn_ended,

@@ -9,6 +9,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeVar
 
 QueueChoice = Literal["run", "hold", "clear"]
+Mode = Literal["plan", "ask", "auto"]
+MODES: Final[tuple[Mode, ...]] = ("plan", "ask", "auto")
+"""From the strictest to the loosest (I1)."""
 FOLD: Final = 2
 """Version of the fold. A stored state of another version is refused until `steerweb rebuild` has folded it anew."""
 
@@ -50,11 +53,27 @@ class Steer:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the planned step, in reply order (C2)."""
+    """A call of the planned step, in reply order (C2).
+
+    `answer` is None while nobody has been asked about it; `seq` is the event that asked, answered or closed.
+    """
 
     call: str
     tool: str
     status: Literal["planned", "started", "settled"] = "planned"
+    gate: str | None = None
+    answer: Literal["open", "allow", "deny", "closed"] | None = None
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A standing answer (H3); the event `seq` says what it covers."""
+
+    id: str
+    kind: str
+    tool: str
+    seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +89,8 @@ class Turn:
     """The running turn.
 
     `step` is the number of the model call that is due or under way; `calls` is None unless that step is planned; `kept`
-    counts committed steps; `mark` is the request that ends it (E2); `survivors` are those not known to have ended.
+    counts committed steps; `mark` is the request that ends it (E2); `survivors` are those not known to have ended;
+    `mode` is the strictest since the step began (I1).
     """
 
     id: str
@@ -87,6 +107,7 @@ class Turn:
     cost: float | None = None
     mark: str | None = None
     survivors: tuple[Survivors, ...] = ()
+    mode: Mode = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +117,7 @@ class Loop:
     id: str
     agent: str
     model: str
-    mode: str
+    mode: Mode
     parent: str | None = None
     status: Literal["idle", "running", "closed"] = "idle"
     turns: int = 0
@@ -147,6 +168,7 @@ class State:
     requests: Mapping[str, Request] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     titled: bool = False
+    rules: tuple[Rule, ...] = ()
 
     def runnable(self) -> bool:
         return self.status == "open" and any(loop.runnable() for loop in self.loops.values())
@@ -164,6 +186,11 @@ class State:
             if loop.turn is not None and loop.turn.id == turn_id:
                 return loop, loop.turn
         return None
+
+
+def stricter(a: Mode, b: Mode) -> Mode:
+    """The stricter of two modes."""
+    return min(a, b, key=MODES.index)
 
 
 def add_usage(a: Mapping[str, int], b: Mapping[str, int] | None) -> dict[str, int]:
@@ -192,6 +219,7 @@ def from_json(data: Mapping[str, Any]) -> State:
         requests={key: _request(value) for key, value in data["requests"].items()},
         settings=data["settings"],
         titled=data["titled"],
+        rules=tuple(Rule(**rule) for rule in data["rules"]),
     )
 
 

@@ -16,7 +16,7 @@ ERASED: Final = "[erased]"
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 _WORDING: Final[Mapping[str, str]] = {
-    "denied": "[A person did not allow this call. It did not run and had no effect.]",
+    "denied": "[A person did not allow this call. It did not run and had no effect. What they said about it follows.]",
     "interrupted": (
         "[This call was started and then ended by a stop before it was finished. It may have had partial effects: "
         "check before you repeat it. Its output until then follows.]"
@@ -46,6 +46,7 @@ class Transcript:
     _calls: tuple[Call, ...] = ()
     _results: dict[str, ResultEntry] = field(default_factory=dict)
     _note: str = ""
+    _changes: dict[str, str] = field(default_factory=dict)
     _told: set[int] = field(default_factory=set)
 
     def feed(self, events: Iterable[Event]) -> None:
@@ -70,6 +71,9 @@ class Transcript:
     def _on_loop_started(self, event: Event) -> None:
         self.instructions, self.model = _words(event.data["instructions"]), event.data["model"]
 
+    def _on_loop_changed(self, event: Event) -> None:
+        self._changes |= {key: _words(event.data[key]) for key in ("model", "instructions") if key in event.data}
+
     def _on_input_queued(self, event: Event) -> None:
         self._texts[event.data["input"]] = _words(event.data["text"])
 
@@ -81,6 +85,9 @@ class Transcript:
         self._senders.setdefault(event.data["steer"], author["name"] if author else event.actor.name)
 
     def _on_turn_started(self, event: Event) -> None:
+        self.model, self.instructions = (
+            self._changes.pop("model", self.model), self._changes.pop("instructions", self.instructions)
+        )  # fmt: skip
         text = self._texts.pop(event.data["input"], ERASED)
         self.entries.append(UserEntry(f"{self._note}\n\n{text}" if self._note else text))
         self._note = ""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sessions_app.engine import commands
-from sessions_app.engine.decide import inputs, interrupting, sessions, steering, steps
+from sessions_app.engine.decide import gates, inputs, interrupting, sessions, steering, steps
 from sessions_app.engine.decide.context import Context, Decision, Phase
 from sessions_app.engine.state import State
 
@@ -20,6 +20,10 @@ _RULES: Final[dict[type, Callable[[State, Any, Context], Decision]]] = {
     commands.GiveReason: interrupting.give_reason,
     commands.EndTurn: interrupting.end_turn,
     commands.SurvivorsEnded: interrupting.survivors_ended,
+    commands.Resolve: gates.resolve,
+    commands.RevokeRule: gates.revoke_rule,
+    commands.SetMode: gates.set_mode,
+    commands.ChangeLoop: gates.change_loop,
     commands.Claim: steps.claim,
     commands.BeginStep: steps.begin_step,
     commands.FinishModel: steps.finish_model,

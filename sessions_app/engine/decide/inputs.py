@@ -2,6 +2,7 @@
 
 from sessions_app.engine.commands import EditInput, Release, RetractInput, Submit
 from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session
+from sessions_app.engine.decide.gates import withdrawn
 from sessions_app.engine.decide.steering import check_steer_limits, withdraw
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
@@ -89,8 +90,9 @@ def _promote(loop: Loop, entry: Input, command: EditInput, context: Context) -> 
         "urgent": command.promote == "urgent",
         **credit(entry.author, context.actor),
     }
-    events = (cancelled(loop, entry, "promoted", context), Draft("SteerQueued", data, loop.id))
-    return Decision(events, {"input": entry.id, "steer": command.steer})
+    events = [cancelled(loop, entry, "promoted", context), Draft("SteerQueued", data, loop.id)]
+    events += withdrawn(loop) if data["urgent"] else []
+    return Decision(tuple(events), {"input": entry.id, "steer": command.steer})
 
 
 def retract(state: State, command: RetractInput, context: Context) -> Decision:
@@ -119,6 +121,7 @@ def release(state: State, command: Release, context: Context) -> Decision:
         elif inputs or steers:
             data = {"inputs": [entry.id for entry in inputs], "steers": [steer.id for steer in steers]}
             events.append(Draft("InputReleased", data, loop.id))
+            events += withdrawn(loop) if any(steer.urgent for steer in steers) else []
     if missing_inputs:
         raise Refused("input_not_found", "No such message waits.", inputs=sorted(missing_inputs))
     if missing_steers:

@@ -11,8 +11,9 @@ from typing import Any
 from sessions_app.engine.commands import EndTurn, GiveReason, Interrupt, Settlement, SurvivorsEnded, Then
 from sessions_app.engine.decide.context import Context, Decision, find_loop, held_turn, open_session
 from sessions_app.engine.decide.ending import Aftermath, Column, actor_of, aftermath, dispose, held_note, survivors
+from sessions_app.engine.decide.gates import closed, open_gates
 from sessions_app.engine.decide.inputs import changed, find_input, queued
-from sessions_app.engine.decide.steps import settled
+from sessions_app.engine.decide.steps import settled, unsettled
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_size, check_text
@@ -115,8 +116,10 @@ def phase_of(turn: Turn, context: Context) -> str:
     """What the turn is doing: what the log proves, refined by what its worker says (A1)."""
     if any(call.status == "started" for call in turn.calls or ()):
         return "tool"
+    if open_gates(turn):
+        return "gate"
     phase = context.phases.get(turn.id)
-    return "model" if phase is None or phase.phase == "tool" else phase.phase
+    return "model" if phase is None or phase.phase in ("tool", "gate") else phase.phase
 
 
 def _mark(state: State, command: Interrupt, context: Context, fresh: list[Turn]) -> Decision:
@@ -157,7 +160,7 @@ def end_turn(state: State, command: EndTurn, context: Context) -> Decision:
     request = None if turn.mark is None else state.requests[turn.mark]
     if request is None and command.cause is None:
         raise Refused("invalid", "The turn is not marked.")
-    settlements = [(call, _settlement(call, command)) for call in turn.calls or () if call.status != "settled"]
+    settlements = [(call, _settlement(call, command, context)) for call in turn.calls or () if call.status != "settled"]
     ended = [process for _, settlement in settlements for process in settlement.processes.get("ended", ())]
     surviving = survivors(turn, context)
     surviving += [process for _, settlement in settlements for process in settlement.processes.get("surviving", ())]
@@ -173,7 +176,7 @@ def end_turn(state: State, command: EndTurn, context: Context) -> Decision:
         "steps_kept": turn.kept,
         "cut_off": dict(command.cut_off) if any(command.cut_off.values()) else {"text": ""},
         "processes": {"ended": ended, "surviving": surviving, "unknown": command.unknown},
-        "gates": [],
+        "gates": open_gates(turn),
         "inputs": rest.inputs,
         "steers": rest.steers,
         "usage": add_usage(turn.usage, command.usage),
@@ -185,14 +188,14 @@ def end_turn(state: State, command: EndTurn, context: Context) -> Decision:
     terminal = Draft(
         "TurnInterrupted", data, loop.id, turn.id, actor=who, cause=None if request is None else request.cause
     )
-    events = [settled(loop, turn, call, settlement) for call, settlement in settlements]
+    events = closed(loop, turn, "ended" if request is None else "stop")
+    events += [settled(loop, turn, call, settlement) for call, settlement in settlements]
     return Decision((*events, terminal, *rest.events), {"outcome": "interrupted"})
 
 
-def _settlement(call: Call, command: EndTurn) -> Settlement:
-    if call.status == "planned":
-        return Settlement("not_run", "Not run: the turn ended first.")
-    return command.settlements.get(call.call) or Settlement("lost")
+def _settlement(call: Call, command: EndTurn, context: Context) -> Settlement:
+    known = command.settlements.get(call.call) if call.status == "started" else None
+    return known or unsettled(call, "" if call.status == "started" else "Not run: the turn ended first.", context)
 
 
 def _column(request: Request | None) -> Column:

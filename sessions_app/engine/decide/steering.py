@@ -5,6 +5,7 @@ from typing import Any
 from sessions_app.engine.actors import agency_of
 from sessions_app.engine.commands import EditSteer, SendSteer, WithdrawSteer
 from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session, wrote
+from sessions_app.engine.decide.gates import withdrawn
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUTS_WAITING, STEER_BYTES, STEERS_PENDING, check_text
@@ -31,7 +32,8 @@ def steer(state: State, command: SendSteer, context: Context) -> Decision:
     if command.turn is not None:
         data["for_turn"] = command.turn
     receipt = {"steer": command.steer, "lands": _lands(loop, context)}
-    return Decision((Draft("SteerQueued", data, loop.id),), receipt)
+    events = [Draft("SteerQueued", data, loop.id), *(withdrawn(loop) if command.urgent else ())]
+    return Decision(tuple(events), receipt)
 
 
 def _lands(loop: Loop, context: Context) -> dict[str, Any]:

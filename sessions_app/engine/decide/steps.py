@@ -8,6 +8,7 @@ said as it ended (C4). From the mark on, only `EndTurn` ends the turn.
 from sessions_app.engine.commands import BeginStep, Claim, Fail, FinishModel, Settlement, SettleTool, StartTool
 from sessions_app.engine.decide.context import Context, Decision, held_turn
 from sessions_app.engine.decide.ending import aftermath, holding
+from sessions_app.engine.decide.gates import ask, closed, judge
 from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
@@ -15,6 +16,7 @@ from sessions_app.engine.state import Call, Loop, State, Turn, add_usage
 
 MARKED = Decision((), {"marked": True})
 NOT_RUN_URGENT = "Not run: a person's urgent message came first."
+FORBIDDEN = "Not run: this agent may only read and plan now."
 
 
 def claim(state: State, command: Claim, context: Context) -> Decision:
@@ -119,6 +121,14 @@ def start_tool(state: State, command: StartTool, context: Context) -> Decision:
         raise Refused("stale", "An earlier call of the reply has not settled.", call=call.call)
     if any(steer.urgent for steer in loop.ready_steers()):
         return _skip_rest(loop, turn)
+    unasked = not_run(call, context)
+    if unasked is not None:
+        return _settle(loop, turn, call, unasked)
+    judgement = judge(state, turn, call, command.effect, context)
+    if judgement == "forbidden":
+        return _settle(loop, turn, call, Settlement("not_run", FORBIDDEN))
+    if judgement == "ask" and command.effect is not None:
+        return ask(loop, turn, call, command, command.effect)
     data = {"call": call.call, "tool": call.tool, "arguments": command.arguments}
     return Decision((Draft("ToolStarted", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "started"})
 
@@ -140,13 +150,32 @@ def settled(loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> Draft
     return Draft("ToolSettled", data, loop.id, turn.id, turn.step)
 
 
+def not_run(call: Call, context: Context) -> Settlement | None:
+    """How a call settles that was denied, or whose gate closed; None for one that may still run."""
+    if call.answer == "deny":
+        message = context.text(call.seq or 0, "message")
+        return Settlement("denied", message if isinstance(message, str) else "")
+    if call.answer == "closed":
+        by_steer = context.payload(call.seq or 0)["reason"] == "steer"
+        return Settlement("not_run", NOT_RUN_URGENT if by_steer else FORBIDDEN)
+    return None
+
+
+def unsettled(call: Call, why: str, context: Context) -> Settlement:
+    """How an open call settles when its turn ends and nobody knows more of it (C4)."""
+    if call.status == "started":
+        return Settlement("lost", why)
+    return not_run(call, context) or Settlement("not_run", why)
+
+
 def _step_done(loop: Loop, turn: Turn) -> Draft:
     return Draft("StepDone", {"usage": dict(turn.step_usage or {})}, loop.id, turn.id, turn.step)
 
 
 def _skip_rest(loop: Loop, turn: Turn) -> Decision:
     rest = [call for call in turn.calls or () if call.status == "planned"]
-    events = [settled(loop, turn, call, Settlement("not_run", NOT_RUN_URGENT)) for call in rest]
+    events = closed(loop, turn, "steer")
+    events += [settled(loop, turn, call, Settlement("not_run", NOT_RUN_URGENT)) for call in rest]
     events += [_step_done(loop, turn), *delivered(loop, turn, turn.step + 1)]
     return Decision(tuple(events), {"marked": False, "outcome": "skipped"})
 
@@ -157,7 +186,12 @@ def settle_tool(state: State, command: SettleTool, context: Context) -> Decision
     call = _find_call(turn, command.step, command.call)
     if call.status != "started":
         raise Refused("stale", "That call is not running.", call=call.call)
-    events = [settled(loop, turn, call, command.settlement)]
+    return _settle(loop, turn, call, command.settlement)
+
+
+def _settle(loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> Decision:
+    """One call's settlement, and with the last one's the step's end, unless a stop is about to end the turn."""
+    events = [settled(loop, turn, call, settlement)]
     last = all(other.status == "settled" or other.call == call.call for other in turn.calls or ())
     if last and turn.mark is None:
         events.append(_step_done(loop, turn))
@@ -170,10 +204,8 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
     if turn.mark is not None:
         return MARKED
     rest = [call for call in turn.calls or () if call.status != "settled"]
-    events = [
-        settled(loop, turn, call, Settlement("lost" if call.status == "started" else "not_run", "The turn failed."))
-        for call in rest
-    ]
+    events = closed(loop, turn, "ended")
+    events += [settled(loop, turn, call, unsettled(call, "The turn failed.", context)) for call in rest]
     data: dict[str, object] = {
         "error": {"code": command.code, "detail": command.detail},
         "steps": turn.kept,

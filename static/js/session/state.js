@@ -8,23 +8,25 @@
  *   actor: Actor, cause: string | null, data: any }} LogEvent
  * @typedef {{ id: string, agency: string, delivery: string, author: Author, seq: number, text_seq: number, held: boolean }} Input
  * @typedef {{ id: string, urgent: boolean, author: Author, seq: number, text_seq: number, held: boolean, for_turn: string | null }} Steer
- * @typedef {{ call: string, tool: string, status: "planned" | "started" | "settled" }} Call
+ * @typedef {{ call: string, tool: string, status: "planned" | "started" | "settled", gate: string | null,
+ *   answer: "open" | "allow" | "deny" | "closed" | null, seq: number | null }} Call
+ * @typedef {{ id: string, kind: string, tool: string, seq: number }} Rule
  * @typedef {{ id: string, index: number, input: string, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
- *   mark: string | null }} Turn
+ *   mark: string | null, survivors: { call: string, seq: number }[], mode: string }} Turn
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
  *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null }} Loop
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
  *   phases: Record<string, string>, closing: boolean, then: string[] }} Request
  * @typedef {{ v: number, status: "open" | "closing" | "closed", loops: Record<string, Loop>, requests: Record<string, Request>,
- *   settings: Record<string, any>, titled: boolean }} State
+ *   settings: Record<string, any>, titled: boolean, rules: Rule[] }} State
  */
 
-export const FOLD = 1;
+export const FOLD = 2;
 
 /** The state before the first event. @returns {State} */
 export function initial() {
-  return { v: FOLD, status: "open", loops: {}, requests: {}, settings: {}, titled: false };
+  return { v: FOLD, status: "open", loops: {}, requests: {}, settings: {}, titled: false, rules: [] };
 }
 
 /**
@@ -97,12 +99,22 @@ function setHeld(state, event, held) {
   });
 }
 
-/** @param {State} state @param {LogEvent} event @param {Call["status"]} status @returns {State} */
-function setCall(state, event, status) {
+/** @param {State} state @param {LogEvent} event @param {Partial<Call>} changes @returns {State} */
+function setCall(state, event, changes) {
   return changeTurn(state, event, (turn) => ({
     ...turn,
-    calls: (turn.calls || []).map((call) => (call.call === event.data.call ? { ...call, status } : call)),
+    calls: (turn.calls || []).map((call) => (call.call === event.data.call ? { ...call, ...changes } : call)),
   }));
+}
+
+const MODES = ["plan", "ask", "auto"];
+/** @param {string} a @param {string} b */
+const stricter = (a, b) => MODES[Math.min(MODES.indexOf(a), MODES.indexOf(b))];
+
+/** The next model call is due, under the mode of now (I1). @param {State} state @param {LogEvent} event @param {Partial<Turn>} changes @returns {State} */
+function nextStep(state, event, changes) {
+  const { mode } = loopOf(state, event);
+  return changeTurn(state, event, (turn) => ({ ...turn, calls: null, step: turn.step + 1, step_usage: null, mode, ...changes }));
 }
 
 /** @param {State} state @param {LogEvent} event @returns {State} */
@@ -165,7 +177,7 @@ const RULES = {
     const { data } = event;
     const turn = {
       id: event.turn || "", index: data.index, input: data.input, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
-      step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [],
+      step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], mode: loopOf(state, event).mode,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
     return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn });
@@ -173,12 +185,12 @@ const RULES = {
   StepPlanned: (state, event) =>
     changeTurn(state, event, (turn) => ({
       ...turn,
-      calls: event.data.calls.map((/** @type {any} */ { call, tool }) => ({ call, tool, status: "planned" })),
+      calls: event.data.calls.map((/** @type {any} */ { call, tool }) => ({ call, tool, status: "planned", gate: null, answer: null, seq: null })),
       kept: turn.kept + 1, step_usage: event.data.usage, usage: addUsage(turn.usage, event.data.usage),
     })),
-  ToolStarted: (state, event) => setCall(state, event, "started"),
+  ToolStarted: (state, event) => setCall(state, event, { status: "started" }),
   ToolSettled(state, event) {
-    const next = setCall(state, event, "settled");
+    const next = setCall(state, event, { status: "settled" });
     if (!event.data.processes.surviving.length) return next;
     return changeTurn(next, event, (turn) => ({ ...turn, survivors: [...turn.survivors, { call: event.data.call, seq: event.seq }] }));
   },
@@ -186,14 +198,26 @@ const RULES = {
     if (loopOf(state, event).turn?.id !== event.turn) return state; // they ended after their turn: nothing waits for that (E7)
     return changeTurn(state, event, (turn) => ({ ...turn, survivors: turn.survivors.filter(({ call }) => call !== event.data.call) }));
   },
-  StepDone: (state, event) =>
-    changeTurn(state, event, (turn) =>
-      turn.calls // a planned step was committed, and counted, by its StepPlanned
-        ? { ...turn, calls: null, step: turn.step + 1, step_usage: null }
-        : { ...turn, step: turn.step + 1, kept: turn.kept + 1, usage: addUsage(turn.usage, event.data.usage) },
-    ),
-  OutputSuperseded: (state, event) =>
-    changeTurn(state, event, (turn) => ({ ...turn, step: turn.step + 1, usage: addUsage(turn.usage, event.data.usage) })),
+  StepDone(state, event) {
+    const turn = loopOf(state, event).turn;
+    if (turn?.calls) return nextStep(state, event, {}); // a planned step was committed, and counted, by its StepPlanned
+    return nextStep(state, event, { kept: (turn?.kept || 0) + 1, usage: addUsage(turn?.usage || {}, event.data.usage) });
+  },
+  OutputSuperseded: (state, event) => nextStep(state, event, { usage: addUsage(loopOf(state, event).turn?.usage || {}, event.data.usage) }),
+  GateOpened: (state, event) => setCall(state, event, { gate: event.data.gate, answer: "open", seq: event.seq }),
+  GateResolved(state, event) {
+    const { decision, rule } = event.data;
+    const next = setCall(state, event, { answer: decision, seq: event.seq });
+    return rule ? { ...next, rules: [...next.rules, { id: rule.id, kind: rule.kind, tool: rule.tool, seq: event.seq }] } : next;
+  },
+  GateClosed: (state, event) => setCall(state, event, { answer: "closed", seq: event.seq }),
+  RuleRevoked: (state, { data }) => ({ ...state, rules: without(state.rules, data.rule) }),
+  ModeChanged(state, event) {
+    const { turn } = loopOf(state, event);
+    const { mode } = event.data;
+    return changeLoop(state, event, { mode, turn: turn && { ...turn, mode: stricter(turn.mode, mode) } });
+  },
+  LoopChanged: (state, event) => changeLoop(state, event, { model: event.data.model ?? loopOf(state, event).model }),
   TurnDone: turnEnded,
   TurnFailed: turnEnded,
   TurnInterrupted: turnEnded,
