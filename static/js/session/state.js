@@ -11,7 +11,7 @@
  * @typedef {{ call: string, tool: string, status: "planned" | "started" | "settled" }} Call
  * @typedef {{ id: string, index: number, input: string, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
- *   mark: string | null }} Turn
+ *   mark: string | null, survivors: { call: string, seq: number }[] }} Turn
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
  *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null }} Loop
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
@@ -20,7 +20,7 @@
  *   settings: Record<string, any>, titled: boolean }} State
  */
 
-export const FOLD = 1;
+export const FOLD = 2;
 
 /** The state before the first event. @returns {State} */
 export function initial() {
