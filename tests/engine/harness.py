@@ -163,9 +163,23 @@ class Memory:
         planned = tuple(c.PlannedCall(call, "shell", {"command": f"echo {call}"}) for call in calls)
         return self.answer(text, calls=planned)
 
-    def call(self, call: str) -> dict[str, Any]:
-        arguments = {"command": f"echo {call}"}
-        return self.do(c.StartTool(self.turn.id, self.turn.epoch, self.turn.step, call, arguments), WORKER).receipt
+    def call(self, call: str, effect: c.Effect | None = None) -> dict[str, Any]:
+        """Start a call; one without an effect only reads."""
+        arguments, turn = {"command": f"echo {call}"}, self.turn
+        command = c.StartTool(turn.id, turn.epoch, turn.step, call, arguments, effect, self.new_id("g"))
+        return self.do(command, WORKER).receipt
+
+    def ask(self, call: str = "a", command: str = "git push origin", **fields: Any) -> str:
+        """A call that asks; the gate's id."""
+        answer = self.call(call, c.Effect("command", command, **fields))
+        assert answer["outcome"] == "asked"
+        return str(answer["gate"])
+
+    def resolve(self, gate: str, decision: Any = "allow", who: Actor = ANA, **fields: Any) -> dict[str, Any]:
+        return self.do(c.Resolve(gate, decision, rule_id=self.new_id("rule"), **fields), who).receipt
+
+    def mode(self, mode: Any, who: Actor = ANA) -> dict[str, Any]:
+        return self.do(c.SetMode(None, mode), who).receipt
 
     def settle(self, call: str, outcome: Any = "ok", output: str = "out", **fields: Any) -> dict[str, Any]:
         settlement = c.Settlement(outcome, output, **fields)

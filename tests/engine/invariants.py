@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 
+from sessions_app.engine.decide.gates import open_gates
 from sessions_app.engine.events import SHAPES, Event
 from sessions_app.engine.limits import STEERS_PENDING
 from sessions_app.engine.state import State, to_json
@@ -35,6 +36,7 @@ def check_log(log: list[Event], state: State) -> None:
     nothing_starts_after_a_mark(log)
     every_call_is_settled_once(log, state)
     calls_run_one_at_a_time_in_order(log)
+    gates_are_answered_or_closed_once(log, state)
     inputs_and_steers_leave_once(log, state)
     a_stop_spares_what_came_after_it(log)
     ends_are_in_order(log)
@@ -102,8 +104,8 @@ def every_call_is_settled_once(log: list[Event], state: State) -> None:
         elif event.type == "ToolSettled":
             key = (event.turn, event.step, event.data["call"])
             settled[key] += 1
-            if event.data["outcome"] == "not_run":
-                assert key not in started, "a started call was called not_run"
+            if event.data["outcome"] in ("not_run", "denied"):
+                assert key not in started, f"a started call was called {event.data['outcome']}"
             else:
                 assert key in started, "a call that never started had an outcome"
     assert all(count == 1 for count in settled.values())
@@ -126,6 +128,33 @@ def calls_run_one_at_a_time_in_order(log: list[Event]) -> None:
         elif event.type == "ToolSettled":
             assert event.data["call"] == waiting.pop(0), "a settlement out of order"
             running = None
+
+
+def gates_are_answered_or_closed_once(log: list[Event], state: State) -> None:
+    """H1, H2: a gate is open for one call that has not started, ends once, and its call runs only if it was allowed."""
+    gates: dict[str, str] = {}
+    of_call: dict[tuple[str | None, int | None, str], str] = {}
+    marked: set[str] = set()
+    for event in log:
+        data, key = event.data, (event.turn, event.step, event.data.get("call", ""))
+        if event.type == "InterruptRequested":
+            marked.update(data["turns"])
+        elif event.type == "GateOpened":
+            assert event.turn not in marked, "a gate was opened after a mark"
+            assert data["gate"] not in gates and key not in of_call, "a second gate for one call"
+            gates[data["gate"]], of_call[key] = "open", data["gate"]
+        elif event.type in ("GateResolved", "GateClosed"):
+            assert gates[data["gate"]] == "open", "a gate ended twice"
+            assert event.type == "GateClosed" or event.turn not in marked, "an answer after a mark"
+            gates[data["gate"]] = data.get("decision", "closed")
+        elif event.type == "ToolStarted" and key in of_call:
+            assert gates[of_call[key]] == "allow", "a gated call ran without leave"
+        elif event.type == "ToolSettled":
+            ended = gates.get(of_call.get(key, ""))
+            assert ended != "open", "a gate outlived its call"
+            assert (data["outcome"] == "denied") == (ended == "deny"), "denied means that a person said no"
+    open_now = {gate for loop in state.loops.values() if loop.turn for gate in open_gates(loop.turn)}
+    assert open_now == {gate for gate, end in gates.items() if end == "open"}
 
 
 def inputs_and_steers_leave_once(log: list[Event], state: State) -> None:

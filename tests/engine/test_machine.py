@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sessions_app.engine import commands as c
 from sessions_app.engine.errors import Refused
+from sessions_app.engine.state import MODES
 from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
 from tests.engine.invariants import check
 
@@ -18,6 +19,9 @@ PEOPLE = st.sampled_from([ANA, BEN])
 ANYBODY = st.sampled_from([ANA, BEN, BOT])
 QUEUE = st.sampled_from([None, "run", "hold", "clear"])
 OUTCOME = st.sampled_from(["ok", "error", "interrupted"])
+EFFECT = st.sampled_from(
+    [None, c.Effect("command", "git push origin"), c.Effect("command", "rm x", risky=True), c.Effect("other")]
+)
 SURVIVOR = {"ended": [], "surviving": [{"pid": 7, "command": "sleep"}], "background": []}
 
 
@@ -109,16 +113,46 @@ class Session(RuleBasedStateMachine):
         planned = tuple(c.PlannedCall(f"call{n}", "shell", {"command": "x"}) for n in range(calls))
         self.do(c.FinishModel(turn.id, turn.epoch, turn.step, "text", calls=planned, usage={"output_tokens": 1}))
 
-    @rule(outcome=OUTCOME, start_only=st.booleans())
-    def tool(self, outcome: Any, start_only: bool) -> None:
+    @rule(outcome=OUTCOME, start_only=st.booleans(), effect=EFFECT)
+    def tool(self, outcome: Any, start_only: bool, effect: Any) -> None:
         turn = self.loop.turn
         call = next((call for call in (turn.calls or ()) if call.status != "settled"), None) if turn else None
         if turn is None or call is None:
             return
         if call.status == "planned":
-            self.do(c.StartTool(turn.id, turn.epoch, turn.step, call.call, {}))
+            gate, strictest = self.memory.new_id("g"), self.strictest()
+            started = self.do(c.StartTool(turn.id, turn.epoch, turn.step, call.call, {}, effect, gate))
+            if effect is not None and started is not None and started.receipt.get("outcome") == "started":
+                allowed = call.answer == "allow" or bool(self.memory.state.rules)
+                assert allowed or (strictest == "auto" and not effect.risky), "it started without leave"
+                assert strictest != "plan" or call.answer == "allow", "it only plans"
         if not start_only:
             self.do(c.SettleTool(turn.id, turn.epoch, turn.step, call.call, c.Settlement(outcome, "out")))
+
+    def strictest(self) -> str:
+        """The strictest mode since the step began, read from the log (I1)."""
+        modes: list[str] = []
+        for event in self.memory.log:
+            if event.type in ("LoopStarted", "ModeChanged"):
+                modes.append(event.data["mode"])
+            elif event.type in ("TurnStarted", "StepDone", "OutputSuperseded"):
+                modes = modes[-1:]
+        return min(modes, key=MODES.index)
+
+    @rule(who=ANYBODY, mode=st.sampled_from(MODES))
+    def mode(self, who: Any, mode: Any) -> None:
+        self.do(c.SetMode(None, mode), who)
+
+    @rule(who=ANYBODY, decision=st.sampled_from(["allow", "allow_rule", "deny"]), late=st.integers(0, 3))
+    def answer(self, who: Any, decision: Any, late: int) -> None:
+        gates = [event.data["gate"] for event in self.memory.events("GateOpened")]
+        if gates:
+            resolve = c.Resolve(gates[-1 - late % len(gates)], decision, rule_id=self.memory.new_id("rule"))
+            assert self.do(resolve, who) is None or who != BOT, "an agent answered"
+
+    @rule(who=PEOPLE, index=st.integers(0, 3))
+    def revoke(self, who: Any, index: int) -> None:
+        self.do(c.RevokeRule(self.pick(self.memory.state.rules, index)), who)
 
     @rule(
         by=st.sampled_from(["worker", "fence", "sweep"]),
@@ -174,7 +208,7 @@ class Session(RuleBasedStateMachine):
 
 
 TestSession = pytest.mark.rule(
-    "A1", "A2", "A3", "B5", "B6", "C1", "C4", "C6", "D3", "D8", "E2", "E3", "E10", "K1", "F"
+    "A1", "A2", "A3", "B5", "B6", "C1", "C4", "C6", "D3", "D8", "E2", "E3", "E10", "H1", "H2", "H3", "I1", "K1", "F"
 )(Session.TestCase)
 TestSession.settings = settings(
     max_examples=EXAMPLES,

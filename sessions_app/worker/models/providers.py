@@ -47,6 +47,8 @@ class _Connections:
 
     client: httpx2.AsyncClient
     models: dict[tuple[object, ...], WireModel] = field(default_factory=dict)
+    collecting: bool = False
+    collect_again: bool = False
 
 
 _COLLECT_AFTER_S: Final = 0.05
@@ -83,7 +85,7 @@ class ProviderModel:
         except (asyncio.CancelledError, GeneratorExit):
             # A library whose stream is a nested generator closes its connection when that is collected, which a cycle
             # through this very exception can put off: look for it once the exception has left (E6).
-            asyncio.get_running_loop().call_later(_COLLECT_AFTER_S, gc.collect)
+            _collect_soon(asyncio.get_running_loop())
             raise
         # The border to five foreign libraries: what they raise for a reply they cannot read has no common parent.
         except Exception as error:
@@ -97,6 +99,25 @@ class ProviderModel:
 def _load_library(provider: Provider) -> None:
     """Build one model to no other end than to have everything imported: up to 3 s that no event loop should spend."""
     infer_model(provider.example, provider_factory=lambda kind: infer_provider_class(kind)())
+
+
+def _collect_soon(loop: asyncio.AbstractEventLoop) -> None:
+    """Look for garbage in a moment: a hundred streams stopped at once must not stop the loop a hundred times."""
+    shared = _connections.get(loop)
+    if shared is None:
+        return
+    if shared.collecting:
+        shared.collect_again = True  # its exception may not have left when the look that is planned comes
+        return
+    shared.collecting = True
+    loop.call_later(_COLLECT_AFTER_S, _collect, loop, shared)
+
+
+def _collect(loop: asyncio.AbstractEventLoop, shared: _Connections) -> None:
+    gc.collect()
+    shared.collecting, again, shared.collect_again = False, shared.collect_again, False
+    if again:
+        _collect_soon(loop)
 
 
 async def close_connections() -> None:

@@ -26,7 +26,7 @@ def open_model(name: str) -> Model:
 
 
 def preload_providers() -> None:
-    """Load the libraries of all providers this process has a key for: 1 to 4 s of work, best in a thread at start."""
+    """Load the libraries of all providers this process has a key for: 1 to 4 s of work, before any turn."""
     for choice in providers():
         if choice.present:
             with suppress(ModelError):  # the turn that needs it will say what is wrong
