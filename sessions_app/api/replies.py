@@ -71,6 +71,28 @@ class SteerReceipt(Reply):
     seq: int
 
 
+class Resolved(Reply):
+    gate: str
+    decision: Literal["allow", "allow_rule", "deny"]
+    seq: int
+
+
+class RuleItem(Reply):
+    """A standing answer: such calls of `tool` run without asking."""
+
+    id: str
+    kind: str
+    tool: str
+    value: str | None
+    at: str
+    by: dict[str, Any]
+
+
+class RuleList(Reply):
+    items: list[RuleItem]
+    next: None
+
+
 class Stopped(Reply):
     """The outcome. `stopped` is true if and only if this request ended a running turn (E3)."""
 

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from sessions_app.api.fields import Id, Instant, Shape
 
+Mode = Literal["plan", "ask", "auto"]
 MAX_WAIT_S: Final = 300.0
 """The longest a stop waits for its outcome. It goes on whatever the caller waited (E4)."""
 
@@ -20,7 +21,7 @@ class NewSession(Shape):
     model: str | None = None
     instructions: str | None = None
     workspace: str | None = None
-    mode: Literal["plan", "ask", "auto"] | None = None
+    mode: Mode | None = None
 
 
 class SessionChange(Shape):
@@ -70,6 +71,30 @@ class Release(Shape):
     inputs: list[Id] | None = None
     steers: list[Id] | None = None
     to: Literal["run", "authors"] = "run"
+
+
+class Rule(Shape):
+    """A standing answer that an approval offers."""
+
+    kind: str
+    value: str
+
+
+class Answer(Shape):
+    """An answer to an approval; `rule` is one of those it offers, the narrowest where none is named (H3)."""
+
+    decision: Literal["allow", "allow_rule", "deny"]
+    rule: Rule | None = None
+    message: str | None = None
+
+
+class LoopChange(Shape):
+    """What changes of an agent; what is absent stays as it is."""
+
+    mode: Mode | None = None
+    model: str | None = None
+    instructions: str | None = None
+    limits: dict[str, Any] | None = None
 
 
 class Then(Shape):

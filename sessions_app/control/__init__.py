@@ -1,5 +1,6 @@
 """The verbs: permission, then lock, decide, append. Every door calls these and nothing below them."""
 
+from sessions_app.control.approvals import change_loop, resolve, revoke_rule, set_mode
 from sessions_app.control.creating import create_session
 from sessions_app.control.keeping import change_session, erase, set_member
 from sessions_app.control.stopping import close, give_reason, interrupt, stoppable
@@ -15,6 +16,7 @@ from sessions_app.control.verbs import (
 from sessions_app.control.waiting import stop_outcome, wait_stopped
 
 __all__ = [
+    "change_loop",
     "change_session",
     "close",
     "create_session",
@@ -24,8 +26,11 @@ __all__ = [
     "give_reason",
     "interrupt",
     "release",
+    "resolve",
     "retract_input",
+    "revoke_rule",
     "set_member",
+    "set_mode",
     "steer",
     "stop_outcome",
     "stoppable",

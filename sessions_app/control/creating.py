@@ -16,7 +16,7 @@ from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, TITLE_BYTES, check_size
 from sessions_app.engine.model_names import DEMO, check_name
-from sessions_app.engine.state import FOLD, State, to_json
+from sessions_app.engine.state import FOLD, MODES, State, to_json
 from sessions_app.engine.text import clean
 from sessions_app.ids import new_id
 from sessions_app.log import bell
@@ -40,6 +40,7 @@ class _New:
     instructions: str
     workspace: str
     settings: dict[str, Any]
+    mode: str
 
 
 def create_session(
@@ -66,6 +67,7 @@ def create_session(
         instructions or "",
         _workspace(workspace, session),
         settings or {},
+        mode or ("auto" if (model or DEMO).startswith(DEMO) else "ask"),
     )
     _check(new, mode, agent)
     digest = fingerprint(["create", title, model, instructions, workspace, mode, agent, settings])
@@ -97,10 +99,8 @@ def _check(new: _New, mode: str | None, agent: str | None) -> None:
     problem = check_name(new.model)
     if problem is not None:
         raise Refused("invalid", problem, field="model")
-    if mode not in (None, "auto"):
-        raise Refused(
-            "invalid", "Only the mode `auto` is built yet: the agent runs its tools without asking.", field="mode"
-        )
+    if mode not in (None, *MODES):
+        raise Refused("invalid", f"A mode is one of {', '.join(MODES)}.", field="mode")
     if agent not in (None, AGENT):
         raise Refused("invalid", "Agent profiles are not built yet.", field="agent")
 
@@ -112,7 +112,7 @@ def _first_events(principal: Principal, new: _New) -> tuple[Draft, ...]:
     if new.title == UNTITLED:
         created["untitled"] = True  # the first message makes one
     loop = {
-        "parent": None, "agent": AGENT, "model": new.model, "mode": "auto", "instructions": new.instructions,
+        "parent": None, "agent": AGENT, "model": new.model, "mode": new.mode, "instructions": new.instructions,
     }  # fmt: skip
     return (
         Draft("SessionCreated", created),

@@ -59,6 +59,9 @@ def report(session: str, command: Report, worker: str) -> dict[str, Any]:
     id = report_id(command.turn, command.epoch, step, call, kind)
     if isinstance(command, commands.BeginStep):
         id = new_id()  # a repeated safe point drains what came since: repeating it is right, not a repetition
+    elif isinstance(command, commands.StartTool):
+        # The gate it would open tells one try from the next: after an answer the same call is looked at anew.
+        id = report_id(command.turn, command.epoch, step, call, f"{kind} {command.gate}")
     order = _order(session, command, command.turn, id, worker)
     # The end of a stopped turn is part of the stop: a full pool never delays it (E11).
     return execute(replace(order, purpose="stop") if isinstance(command, commands.EndTurn) else order).receipt

@@ -21,7 +21,7 @@ from sessions_app.people.roles import CAN, require
 # Idle and closed sessions have nothing to stop; whatever runs or waits was made durable together with the word.
 _STOPPABLE: Final = """
 SELECT s.id::text FROM session s LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %(person)s
-WHERE s.word IN ('waiting', 'running', 'stopping')
+WHERE s.word IN ('waiting', 'running', 'approval', 'stopping')
   AND (m.role = ANY(%(roles)s) OR (m.role IS NULL AND %(admin)s))
   AND (%(all)s OR s.created_by_id = %(person)s)
 ORDER BY s.active_at DESC

@@ -143,7 +143,7 @@ class Erase:
 
 @dataclass(frozen=True, slots=True)
 class RuleSpec:
-    """What a standing answer covers (H3): a `command`, a `command_prefix` (whole words), a `path` (folders end in /)."""
+    """What a rule covers (H3): a `command`, a `command_prefix` (whole words), a `path` (folders end in /)."""
 
     kind: str
     value: str

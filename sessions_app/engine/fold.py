@@ -251,9 +251,7 @@ def _step_done(state: State, event: Event) -> State:
 
 def _output_superseded(state: State, event: Event) -> State:
     loop, usage = _loop(state, event), event.data["usage"]
-    return _change_turn(
-        state, event, lambda turn: replace(_next_step(turn, loop), usage=add_usage(turn.usage, usage))
-    )
+    return _change_turn(state, event, lambda turn: replace(_next_step(turn, loop), usage=add_usage(turn.usage, usage)))
 
 
 def _turn_ended(state: State, event: Event) -> State:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sessions_app.engine.events import Event, text_slots
+from sessions_app.engine.state import Mode
 from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
 
 ERASED: Final = "[erased]"
@@ -40,6 +41,7 @@ class Transcript:
     entries: list[Entry] = field(default_factory=list)
     instructions: str = ""
     model: str = ""
+    mode: Mode = "ask"
     stale: bool = False
     _texts: dict[str, str] = field(default_factory=dict)
     _senders: dict[str, str] = field(default_factory=dict)
@@ -70,6 +72,10 @@ class Transcript:
 
     def _on_loop_started(self, event: Event) -> None:
         self.instructions, self.model = _words(event.data["instructions"]), event.data["model"]
+        self.mode = event.data["mode"]
+
+    def _on_mode_changed(self, event: Event) -> None:
+        self.mode = event.data["mode"]
 
     def _on_loop_changed(self, event: Event) -> None:
         self._changes |= {key: _words(event.data[key]) for key in ("model", "instructions") if key in event.data}

@@ -11,6 +11,7 @@ import orjson
 
 from sessions_app import control
 from sessions_app.engine.errors import Refused
+from sessions_app.engine.state import MODES
 from sessions_app.live.wire import MAX_FRAME
 from sessions_app.people.principals import Principal
 
@@ -75,6 +76,12 @@ def _then(field: str, value: Any) -> dict[str, str]:
     raise _refuse(field, "is either {text} or {input}")
 
 
+def _rule(field: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or value.keys() != {"kind", "value"}:
+        raise _refuse(field, "is {kind, value}")
+    return {name: _text(f"{field}.{name}", value[name]) for name in ("kind", "value")}
+
+
 def _seconds(field: str, value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or value < 0:
         raise _refuse(field, "is a number of seconds")
@@ -112,6 +119,11 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "release": Shape({}, {"inputs": _ids, "steers": _ids, "to": _one_of("run", "authors")}),
     "steer": Shape({"text": _text}, {"urgent": _flag, "loop": _id, "turn": _id}),
     "withdraw": Shape({"steer": _id}, {}),
+    "resolve": Shape(
+        {"gate": _id, "decision": _one_of("allow", "allow_rule", "deny")}, {"rule": _rule, "message": _text}
+    ),
+    "set_mode": Shape({"mode": _one_of(*MODES)}, {"loop": _id}),
+    "change": Shape({}, {"loop": _id, "model": _text, "instructions": _text}),
     "interrupt": Shape(
         {},
         {
@@ -120,8 +132,6 @@ SHAPES: Final[Mapping[str, Shape]] = {
         },
     ),
 }  # fmt: skip
-LATER: Final = frozenset({"resolve", "set_mode", "change"})
-"""Verbs of the contract that this version does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +177,6 @@ def id_of(message: Mapping[str, Any]) -> str | None:
 def parse(message: Mapping[str, Any]) -> Command:
     """A command from its frame; `invalid` for an unknown verb or field, a missing one, or one of another type."""
     verb, command = message.get("t"), _id("id", message.get("id"))
-    if isinstance(verb, str) and verb in LATER:
-        raise Refused("invalid", f"`{verb}` is not yet built.")
     if not isinstance(verb, str) or verb not in SHAPES:
         raise Refused("invalid", f"There is no command of that name; there are {', '.join(SHAPES)}.", field="t")
     shape = SHAPES[verb]
@@ -203,6 +211,12 @@ def execute(principal: Principal, session: str, command: Command) -> dict[str, A
             return control.steer(principal, session, command.id, **fields)
         case "withdraw":
             return control.withdraw_steer(principal, session, command.id, fields["steer"])
+        case "resolve":
+            return control.resolve(principal, session, command.id, fields.pop("gate"), **fields)
+        case "set_mode":
+            return control.set_mode(principal, session, command.id, **fields)
+        case "change":
+            return control.change_loop(principal, session, command.id, **fields)
         case "interrupt":
             # Nothing runs in the background yet, so there is nothing to keep; and a socket never waits.
             known = {name: value for name, value in fields.items() if name not in ("keep_background", "wait")}

@@ -10,6 +10,7 @@ from psycopg import sql
 from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.log import db
 from sessions_app.log.frames import instant
+from sessions_app.log.payload import whole
 from sessions_app.log.read import payload
 from sessions_app.people.members import members_of
 from sessions_app.people.principals import Principal
@@ -26,11 +27,11 @@ _ITEM: Final = (
     "i.held, i.cancelled, s.title, m.role"
 )
 _ONE: Final = sql.SQL("SELECT {} FROM session s WHERE s.id = %s").format(sql.SQL(_SESSION))
-# An administrator may read every session; everybody else those they are a member of.
 # Somebody, by name or id: in person or by any token of theirs, revoked ones too.
 _BY: Final = """(i.actor->>'id' = %s OR lower(i.actor->>'name') = lower(%s) OR i.actor->>'id' IN (
     SELECT t.id::text FROM api_token t JOIN person p ON p.id = t.person_id
     WHERE p.id::text = %s OR lower(p.username) = lower(%s)))"""
+# An administrator may read every session; everybody else those they are a member of.
 _MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %s"
 
 
@@ -161,15 +162,20 @@ def _item(row: Sequence[Any]) -> dict[str, Any]:
     item = dict(zip(names, row, strict=True))
     role = item.pop("role")
     session = str(item.pop("session_id"))
-    actor = item["actor"]
-    if role == "observer" and actor["device"] is not None:
-        actor = {**actor, "device": {"kind": actor["device"]["kind"]}}
+    actor = _actor_for(role, item["actor"])
     request = None if item["request"] is None else str(item["request"])
     turn = str(item["id"])
     return {
         **item, "id": turn, "turn": turn, "session": session, "loop": str(item["loop"]), "at": instant(item["at"]),
         "actor": actor, "request": request,
     }  # fmt: skip
+
+
+def _actor_for(role: str | None, actor: dict[str, Any]) -> dict[str, Any]:
+    """An actor as that role sees it: observers do not get a device's name (L4)."""
+    if role != "observer" or actor["device"] is None:
+        return actor
+    return {**actor, "device": {"kind": actor["device"]["kind"]}}
 
 
 def _escaped(words: str) -> str:
@@ -190,3 +196,25 @@ def _position(cursor: str, parts: int) -> list[str]:
     except ValueError:
         raise Refused("invalid", "This cursor is not one of ours.", field="cursor") from None
     return found
+
+
+def rules(principal: Principal, session: str) -> list[dict[str, Any]]:
+    """A session's rules (H3): `{id, kind, tool, value, at, by}`, the oldest first; an erased value is null."""
+    with db.cursor("read") as cur:
+        role = require(cur, principal, session, "read")
+        row = cur.execute("SELECT state FROM session WHERE id = %s", (session,)).fetchone()
+        if row is None:
+            raise Refused("session_not_found", NO_SESSION)
+        made = {rule["seq"]: rule for rule in row[0]["rules"]}
+        found = cur.execute(
+            "SELECT seq, at, actor, facts, texts FROM event WHERE session_id = %s AND seq = ANY(%s) ORDER BY seq",
+            (session, list(made)),
+        ).fetchall()
+    items = []
+    for seq, at, actor, facts, texts in found:
+        value = whole(bytes(facts), None if texts is None else bytes(texts))["rule"]["value"]
+        items.append({
+            **{key: made[seq][key] for key in ("id", "kind", "tool")},
+            "value": value if isinstance(value, str) else None, "at": instant(at), "by": _actor_for(role, actor),
+        })  # fmt: skip
+    return items

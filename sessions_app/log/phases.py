@@ -89,6 +89,13 @@ def marked_among(turns: list[str]) -> list[str]:
         return [str(row[0]) for row in cur.execute("SELECT turn FROM turn_mark WHERE turn = ANY(%s)", (turns,))]
 
 
+def asked_among(turns: list[str]) -> list[str]:
+    """Which of these turns still wait at an open gate (H1)."""
+    with db.cursor("read") as cur:
+        query = "SELECT turn FROM running_turn WHERE turn = ANY(%s) AND phase = 'gate'"
+        return [str(row[0]) for row in cur.execute(query, (turns,))]
+
+
 def runnable_loops(limit: int) -> list[tuple[str, str]]:
     """(session, loop) of loops that somebody may claim, longest waiting first (B2)."""
     with db.cursor("read") as cur:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from sessions_app.engine.decide.gates import open_gates
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -31,6 +33,8 @@ def session_columns(state: State) -> tuple[str, bool]:
     turns = [loop.turn for loop in state.loops.values() if loop.turn is not None]
     if any(turn.mark is not None for turn in turns):
         return "stopping", state.runnable()
+    if any(open_gates(turn) for turn in turns):
+        return "approval", state.runnable()
     if turns:
         return "running", state.runnable()
     return ("waiting" if state.runnable() else "idle"), state.runnable()
@@ -83,8 +87,12 @@ def _tool_started(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -
     _phase(cur, event, row, "tool", event.step or 1, event.data["call"])
 
 
-def _tool_settled(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _thinking(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
     _phase(cur, event, row, "model", event.step or 1, "")
+
+
+def _gate_opened(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    _phase(cur, event, row, "gate", event.step or 1, event.data["call"])
 
 
 def _next_step(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
@@ -171,8 +179,11 @@ _RULES: Final[dict[str, Rule]] = {
     "SessionChanged": _changed,
     "MemberChanged": _member,
     "TurnStarted": _turn_started,
+    "GateOpened": _gate_opened,
+    "GateResolved": _thinking,
+    "GateClosed": _thinking,
     "ToolStarted": _tool_started,
-    "ToolSettled": _tool_settled,
+    "ToolSettled": _thinking,
     "StepDone": _next_step,
     "OutputSuperseded": _next_step,
     "InterruptRequested": _marked,

@@ -9,6 +9,7 @@ STATES: Final = {
     "idle": "Nothing running",
     "waiting": "Waiting for a worker",
     "running": "Running",
+    "approval": "Waiting for approval",
     "stopping": "Stopping",
     "closing": "Closing",
     "closed": "Closed",

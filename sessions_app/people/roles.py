@@ -17,7 +17,9 @@ Role = Literal["owner", "operator", "observer", "admin"]
 ROLES: Final = ("owner", "operator", "observer")
 """What a member can be. `admin` is nobody's membership: it is an administrator in a session of others (A5)."""
 
-_OPERATE: Final = frozenset({"submit", "edit", "retract", "release", "steer", "withdraw", "interrupt"})
+_OPERATE: Final = frozenset(
+    {"submit", "edit", "retract", "release", "steer", "withdraw", "interrupt", "resolve", "set_mode"}
+)
 CAN: Final[dict[str, frozenset[str]]] = {
     "owner": _OPERATE | {"close", "change", "members", "erase"},
     "operator": _OPERATE,

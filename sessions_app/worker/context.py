@@ -26,6 +26,10 @@ class WorkerContext(Protocol):
         """Run a blocking call in the threads kept for reports, again and again while the database is away."""
         ...
 
+    async def answered(self, turn: str) -> None:
+        """Wait until the turn's open gate has been answered or closed (H1)."""
+        ...
+
     def workspace(self, session: str) -> Path:
         """The session's folder; made if it is a scratch folder of ours. Blocking."""
         ...

@@ -1,6 +1,9 @@
 """What our own agent is told about itself before the first message."""
 
 from pathlib import Path
+from typing import Final
+
+from sessions_app.engine.state import Mode
 
 _BASE = (
     "You are a software agent that works in the folder {workspace} on a person's behalf. Several people may watch you "
@@ -11,7 +14,14 @@ _BASE = (
 )
 
 
-def instructions_for(workspace: Path, extra: str) -> str:
-    """The system instructions of a request: ours, then the session's own."""
-    base = _BASE.format(workspace=workspace)
+_MODES: Final[dict[Mode, str]] = {
+    "plan": " You may only read and plan now: change nothing and run nothing, and say what you would do.",
+    "ask": " A person is asked before each command and each change: prefer few and telling ones.",
+    "auto": "",
+}
+
+
+def instructions_for(workspace: Path, extra: str, mode: Mode) -> str:
+    """The system instructions of a request: ours, what the mode means, then the session's own."""
+    base = _BASE.format(workspace=workspace) + _MODES[mode]
     return f"{base}\n\n{extra}" if extra.strip() else base

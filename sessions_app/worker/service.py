@@ -37,6 +37,7 @@ R = TypeVar("R")
 
 SHUTDOWN_S: Final = 10.0
 POLL_S: Final = 1.0
+ANSWER_POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5
 _log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Worker:
         self._runs: dict[str, TurnRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._claiming: set[str] = set()
+        self._asked: dict[str, asyncio.Event] = {}
         self._held: set[str] = set()  # turns from before their claim until after their end
         self._open = True
         self._warden: Warden | None = None
@@ -92,6 +94,7 @@ class Worker:
         self.warden.renew(time.monotonic())
         self._spawn(self.streams.run())
         self._spawn(self._poll_marks())
+        self._spawn(self._poll_answers())
         _log.info("worker %s is ready; %s", self.id, self.warden.isolation)
 
     def _call(self, work: Coroutine[Any, Any, R]) -> R:
@@ -181,6 +184,30 @@ class Worker:
                     self._on_marked(await self.in_thread(phases.marked_among, list(self._runs)))
                 except (Refused, psycopg.Error) as error:
                     _log.warning("marks were not read: %s", error)
+
+    # -- gates
+
+    async def answered(self, turn: str) -> None:
+        """Wait until the turn's open gate has been answered or closed; a person takes seconds, so a poll will do."""
+        over = self._asked[turn] = asyncio.Event()
+        try:
+            await over.wait()
+        finally:
+            del self._asked[turn]
+
+    async def _poll_answers(self) -> None:
+        while True:
+            await asyncio.sleep(ANSWER_POLL_S)
+            asked = dict(self._asked)
+            if not asked:
+                continue
+            try:
+                still = await self.in_thread(phases.asked_among, list(asked))
+            except (Refused, psycopg.Error) as error:
+                _log.warning("answers were not read: %s", error)
+                continue
+            for turn in asked.keys() - set(still):
+                asked[turn].set()
 
     def _on_survivors_ended(self, news: SurvivorsNews) -> None:
         ended = [process.to_json() for process in news.ended]

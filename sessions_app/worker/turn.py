@@ -20,16 +20,17 @@ from sessions_app.engine.commands import Settlement
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.transcript import Transcript
 from sessions_app.engine.transcript_types import Call
+from sessions_app.ids import new_id
 from sessions_app.log import bell, phases, read
 from sessions_app.log.frames import instant
 from sessions_app.worker.context import WorkerContext
 from sessions_app.worker.models.backoff import wait_s
-from sessions_app.worker.models.base import ModelError, Reply, Request, Text, ToolSpec, estimate_usage
+from sessions_app.worker.models.base import ModelError, Reply, Request, Text, estimate_usage
 from sessions_app.worker.models.registry import open_model
 from sessions_app.worker.prompt import instructions_for
 from sessions_app.worker.streaming import Stream
 from sessions_app.worker.tools.base import ToolContext, ToolOutcome
-from sessions_app.worker.tools.registry import run_tool, specs
+from sessions_app.worker.tools.registry import effect_of, run_tool, specs
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -126,12 +127,12 @@ class TurnRun:
         if self._transcript.stale:  # a text that it holds was erased: not sent again (A3)
             self._transcript, self._cursor = Transcript(), 0
             return await self._request()
-        tools = tuple(ToolSpec(spec.name, spec.description, spec.schema) for spec in specs())
+        mode = self._transcript.mode
         return Request(
             self._transcript.model,
-            instructions_for(self._workspace, self._transcript.instructions),
+            instructions_for(self._workspace, self._transcript.instructions, mode),
             tuple(self._transcript.entries),
-            tools,
+            specs(mode),
         )
 
     async def _attempt(self, request: Request, attempt: int) -> Reply:
@@ -189,9 +190,11 @@ class TurnRun:
 
     async def _run_calls(self, calls: tuple[Call, ...]) -> None:
         for call in calls:
-            started = await self._report(commands.StartTool(self.turn, self.epoch, self._step, call.id, call.arguments))
-            if started["outcome"] == "skipped":
+            outcome = await self._start(call)
+            if outcome == "skipped":
                 return
+            if outcome == "settled":  # denied, or not allowed in this mode
+                continue
             self._phase = "tool"
             settlement = await self._run_tool(call)
             self._settlements[call.id] = settlement
@@ -200,6 +203,20 @@ class TurnRun:
             await self._report(commands.SettleTool(self.turn, self.epoch, self._step, call.id, settlement))
             self._settlements.clear()
             self._phase = "model"
+
+    async def _start(self, call: Call) -> str:
+        """Say that the call is about to start, and wait at its gate: `started`, `skipped` or `settled`."""
+        effect = effect_of(call.tool, call.arguments)
+        while True:
+            intent = commands.StartTool(
+                self.turn, self.epoch, self._step, call.id, call.arguments, effect, gate=new_id()
+            )
+            started = await self._report(intent)
+            if started["outcome"] != "asked":
+                self._phase = "model"
+                return str(started["outcome"])
+            self._phase = "gate"
+            await self._until_stop(self.worker.answered(self.turn))
 
     async def _run_tool(self, call: Call) -> Settlement:
         """Run one call; a stop ends it inside, and it says itself how it ended (C4)."""

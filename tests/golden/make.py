@@ -151,11 +151,48 @@ def close(memory: Memory) -> None:
     memory.end(acknowledged_ms=2)
 
 
+def approvals(memory: Memory) -> None:
+    """An agent that asks: one call allowed by a rule, one that the rule covers, one denied, one left open by a stop."""
+    memory.mode("ask")
+    memory.start("Publish it.")
+    memory.plan("a", "b", "c")
+    memory.resolve(memory.ask("a", "git push origin main"), "allow_rule", rule=c.RuleSpec("command_prefix", "git push"))
+    memory.call("a", c.Effect("command", "git push origin main"))
+    memory.settle("a", output="pushed")
+    memory.call("b", c.Effect("command", "git push --tags"))
+    memory.settle("b", output="pushed")
+    memory.resolve(memory.ask("c", "rm -rf dist"), "deny", BEN, message="keep the builds")
+    memory.call("c", c.Effect("command", "rm -rf dist"))
+    memory.plan("d")
+    memory.do(c.RevokeRule(memory.state.rules[0].id), ANA)
+    memory.do(c.ChangeLoop(None, "openai-chat:other", "Be brief."), ANA)
+    memory.ask("d", "git push origin next")
+    memory.stop(BEN, queue="hold")
+    memory.end(acknowledged_ms=4)
+
+
+def modes(memory: Memory) -> None:
+    """A stricter mode closes the gate of what it forbids; an urgent steer withdraws what is being asked about."""
+    memory.mode("ask")
+    memory.start("Clean up.")
+    memory.plan("a", "b")
+    memory.ask("a", "make clean")
+    memory.mode("plan", BEN)
+    memory.call("a", c.Effect("command", "make clean"))
+    memory.mode("ask")  # for the next step: this one only plans to its end
+    memory.call("b", c.Effect("path", "notes.md"))
+    memory.plan("c", "d")
+    memory.ask("c", "make clean")
+    memory.steer("not that", urgent=True)
+    memory.call("c", c.Effect("command", "make clean"))
+    memory.answer("Left alone.")
+
+
 TALES: Final[dict[str, Callable[[Memory], None]]] = {
     tale.__name__: tale
     for tale in (
         plain_turn, calls, stop_in_a_call, stop_in_a_reply, superseded_answer, urgent_skip, queue, worker_lost,
-        survivor, failed, close,
+        survivor, failed, close, approvals, modes,
     )
 }  # fmt: skip
 

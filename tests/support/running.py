@@ -28,9 +28,9 @@ class Running:
     workspace: Path
 
     @classmethod
-    def create(cls, name: str = "ana", model: str = MODEL, **fields: Any) -> "Running":
+    def create(cls, name: str = "ana", model: str = MODEL, mode: str = "auto", **fields: Any) -> "Running":
         owner = person(name)
-        made = control.create_session(owner, new_id(), title="A running test", model=model, **fields)
+        made = control.create_session(owner, new_id(), title="A running test", model=model, mode=mode, **fields)
         return cls(owner, made["id"], Path(made["workspace"]))
 
     def submit(self, text: str, who: Principal | None = None) -> str:

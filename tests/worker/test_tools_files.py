@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessions_app.worker.tools.base import READ_LIMIT, ToolContext, ToolOutcome
-from sessions_app.worker.tools.registry import TOOLS, run_tool, specs
+from sessions_app.worker.tools.registry import run_tool, specs
 from sessions_app.worker.warden.client import Warden
 from tests.worker.wardens import alive, guarded, tool_context, until
 
@@ -33,9 +33,9 @@ _NO_WARDEN: Any = object.__new__(Warden)
 
 
 def test_what_a_model_is_told() -> None:
-    assert [spec.name for spec in specs()] == ["shell", "read_file", "search", "write_file", "edit_file"]
-    assert [name for name, each in TOOLS.items() if each.reads_only] == ["read_file", "search"]
-    for spec in specs():
+    assert [spec.name for spec in specs("ask")] == ["shell", "read_file", "search", "write_file", "edit_file"]
+    assert [spec.name for spec in specs("plan")] == ["read_file", "search"]
+    for spec in specs("auto"):
         assert spec.schema["type"] == "object"
         assert spec.schema["additionalProperties"] is False
 

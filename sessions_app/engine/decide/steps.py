@@ -16,7 +16,7 @@ from sessions_app.engine.state import Call, Loop, State, Turn, add_usage
 
 MARKED = Decision((), {"marked": True})
 NOT_RUN_URGENT = "Not run: a person's urgent message came first."
-FORBIDDEN = "Not run: this agent may only read and plan now."
+FORBIDDEN = "Not run: this agent may only read and plan in this step."
 
 
 def claim(state: State, command: Claim, context: Context) -> Decision:

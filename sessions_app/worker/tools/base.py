@@ -11,6 +11,7 @@ from sessions_app.worker.warden.shapes import CallSpec, Process
 
 Outcome = Literal["ok", "error", "interrupted"]
 Schema = dict[str, Any]
+Changes = tuple[Literal["command", "path"], str]
 
 READ_LIMIT: Final = 128 * 1024
 """Characters of one result, at most: what a model is shown of a file or a search at once."""
@@ -69,12 +70,17 @@ class ToolOutcome:
 
 
 class Tool(Protocol):
-    """One tool. `reads_only`: it changes nothing, so it may run in plan mode (I1) and beside other reads (C2)."""
+    """One tool. `changes`: what kind of thing it changes and which argument names it, for modes and rules (H3, I1).
+
+    None for a tool that only reads: it never asks, may run in plan mode (I1) and beside other reads (C2).
+    """
 
     name: str
     description: str
     schema: Schema
-    reads_only: bool
+
+    @property
+    def changes(self) -> Changes | None: ...
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Do it. Raises BadArgumentsError or ToolError; anything else is a defect."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from sessions_app.worker.tools.base import (
     BadArgumentsError,
+    Changes,
     Schema,
     ToolContext,
     ToolError,
@@ -38,7 +39,7 @@ class EditFile:
         "old_text",
         "new_text",
     )
-    reads_only = False
+    changes: Changes = ("path", "path")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Edit in a thread; the file is replaced as a whole."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sessions_app.worker.tools.base import (
     READ_LIMIT,
+    Changes,
     Schema,
     ToolContext,
     ToolError,
@@ -41,7 +42,7 @@ class ReadFile:
         },
         "path",
     )
-    reads_only = True
+    changes: Changes | None = None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Read the lines in a thread."""

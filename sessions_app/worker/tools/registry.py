@@ -3,6 +3,8 @@
 import json
 from typing import Any, Final
 
+from sessions_app.engine.commands import Effect
+from sessions_app.engine.state import Mode
 from sessions_app.engine.text import clean, clean_json
 from sessions_app.worker.models.base import INVALID, ToolSpec
 from sessions_app.worker.tools.base import BadArgumentsError, Tool, ToolContext, ToolError, ToolOutcome
@@ -16,9 +18,23 @@ _ALL: Final[tuple[Tool, ...]] = (Shell(), ReadFile(), Search(), WriteFile(), Edi
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ALL}
 
 
-def specs() -> tuple[ToolSpec, ...]:
-    """Every tool as a model is told of it, in a fixed order."""
-    return tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in TOOLS.values())
+def specs(mode: Mode) -> tuple[ToolSpec, ...]:
+    """The tools as a model is told of them, in a fixed order; in `plan`, those that only read (I1)."""
+    offered = [tool for tool in TOOLS.values() if mode != "plan" or tool.changes is None]
+    return tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in offered)
+
+
+def effect_of(name: str, arguments: dict[str, Any]) -> Effect | None:
+    """What a call would change; None for one that only reads, or cannot run at all and will be told why."""
+    arguments, _ = clean_json(arguments)
+    try:
+        changes = _checked(name, arguments).changes
+    except BadArgumentsError:
+        return None
+    if changes is None:
+        return None
+    kind, argument = changes
+    return Effect(kind, str(arguments.get(argument, "")))
 
 
 async def run_tool(name: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sessions_app.worker.tools.base import (
     BadArgumentsError,
+    Changes,
     Schema,
     ToolContext,
     ToolError,
@@ -43,7 +44,7 @@ class Search:
         },
         "pattern",
     )
-    reads_only = True
+    changes: Changes | None = None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Run grep until it ends, there are enough matches, or the turn is stopped."""

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sessions_app.worker.tools.base import (
     BadArgumentsError,
+    Changes,
     Outcome,
     Schema,
     ToolContext,
@@ -43,7 +44,7 @@ class Shell:
         },
         "command",
     )
-    reads_only = False
+    changes: Changes = ("command", "command")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Run the command to its end, its time limit or the turn's stop."""

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from sessions_app.worker.tools.base import Schema, ToolContext, ToolOutcome, schema, text_argument
+from sessions_app.worker.tools.base import Changes, Schema, ToolContext, ToolOutcome, schema, text_argument
 from sessions_app.worker.tools.beneath import place
 from sessions_app.worker.tools.saving import save
 
@@ -24,7 +24,7 @@ class WriteFile:
         "path",
         "content",
     )
-    reads_only = False
+    changes: Changes = ("path", "path")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Write it in a thread; the old content stands until the new one is complete."""
