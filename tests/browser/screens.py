@@ -6,12 +6,12 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from sessions_app import control
 from sessions_app.ids import new_id
-from sessions_app.log import bell, db, stream
+from sessions_app.log import bell, stream
 from sessions_app.models import Person
 from sessions_app.people.accounts import create_person
 from sessions_app.people.signin import make_link
 from tests.support.stack import Stack
-from tests.support.world import WORKER, World
+from tests.support.world import World
 
 SIZES: Final[dict[str, dict[str, Any]]] = {
     "desk": {"viewport": {"width": 1440, "height": 900}},
@@ -37,7 +37,6 @@ class Screens:
         self.stack = stack
         self.problems: list[str] = []
         self.contexts: list[BrowserContext] = []
-        employ()
 
     def context(self, name: str, size: str = "desk", **options: Any) -> BrowserContext:
         """A browser profile in which that person, created where needed, is signed in."""
@@ -76,18 +75,6 @@ class Screens:
         for context in self.contexts:
             context.close()
         assert not self.problems, self.problems
-
-
-def employ() -> None:
-    """Give the played worker a lease that outlives the test, so that the web process's sweep leaves its turns alone.
-    The fence still ends a turn 4 s after its mark (E9)."""
-    with db.cursor("write") as cur:
-        cur.execute(
-            """INSERT INTO worker (id, host, boot_id, pid, warden_pid, isolation, beat_at, alive_until)
-               VALUES (%s, 'played', 'played', 0, 0, '', now(), now() + interval '1 hour')
-               ON CONFLICT (id) DO NOTHING""",
-            (WORKER,),
-        )
 
 
 def live(page: Page) -> None:

@@ -7,10 +7,8 @@ from typing import Any
 from django.http import HttpResponse
 from django.test import Client
 
-from sessions_app.log import db
 from sessions_app.models import Person
 from sessions_app.people.tokens import create_token
-from tests.support.world import WORKER
 
 
 @dataclass(frozen=True)
@@ -74,13 +72,3 @@ def token_of(name: str, *, agent: bool = False, admin: bool = False) -> str:
 def caller(name: str, *, agent: bool = False, admin: bool = False) -> Caller:
     """Somebody with a token."""
     return Caller(token_of(name, agent=agent, admin=admin))
-
-
-def worker_that_lives() -> None:
-    """Give the worker that tests play (`World`) an hour's lease, so that no web process's sweep ends its turns."""
-    with db.cursor("write") as cur:
-        cur.execute(
-            """INSERT INTO worker (id, host, boot_id, pid, warden_pid, isolation, beat_at, alive_until)
-               VALUES (%s, 'test', '', 0, 0, '', now(), now() + interval '1 hour')""",
-            (WORKER,),
-        )

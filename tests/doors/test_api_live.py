@@ -6,18 +6,10 @@ import httpx
 import pytest
 
 from sessions_app.ids import new_id
-from tests.conftest import MakeStack
-from tests.doors.callers import token_of, worker_that_lives
+from tests.doors.callers import token_of
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 from tests.support.world import World
-
-
-@pytest.fixture
-def web(make_stack: MakeStack) -> Stack:
-    """One web process; the test plays the worker."""
-    worker_that_lives()
-    return make_stack(webs=1, workers=0)
 
 
 def client_of(stack: Stack, token: str, timeout_s: float = 30) -> httpx.Client:

@@ -18,8 +18,7 @@ from django.core.management import ManagementUtility
 from sessions_app import control
 from sessions_app.ids import new_id
 from steerweb import runtime
-from tests.conftest import MakeStack
-from tests.doors.callers import token_of, worker_that_lives
+from tests.doors.callers import token_of
 from tests.support.services import REPOSITORY
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
@@ -49,12 +48,6 @@ def run(*arguments: str, **environment: str) -> Done:
     command = [sys.executable, "-m", "steerweb", *arguments]
     done = subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=60, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture
-def web(make_stack: MakeStack) -> Stack:
-    worker_that_lives()
-    return make_stack(webs=1, workers=0)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sessions_app.models import Person
 from sessions_app.people.accounts import suspend
 from sessions_app.people.devices import sign_out_everywhere
 from tests.conftest import MakeStack
-from tests.doors.callers import token_of, worker_that_lives
+from tests.doors.callers import token_of
 from tests.support.people import signed_in
 from tests.support.sockets import Socket, opened, ws
 from tests.support.stack import Stack
@@ -29,12 +29,6 @@ PROXY = "https://steer.example.org"
 def web(make_stack: MakeStack) -> Stack:
     """One web process behind a proxy's address."""
     return make_stack(webs=1, workers=0, env={"STEERWEB_URL": PROXY})
-
-
-@pytest.fixture
-def world(database: str, redis_url: str) -> World:
-    worker_that_lives()
-    return World.create("ana")
 
 
 def cookie_of(name: str) -> str:

@@ -15,8 +15,7 @@ from sessions_app import control
 from sessions_app.ids import new_id
 from sessions_app.log import bell, stream
 from sessions_app.log.stream import Piece
-from tests.conftest import MakeStack
-from tests.doors.callers import token_of, worker_that_lives
+from tests.doors.callers import token_of
 from tests.support.sockets import Socket, opened
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until_async
@@ -25,18 +24,6 @@ from tests.support.world import World
 EVENTS = 900
 TEXT = "x" * 16_000
 WATCHERS = 4
-
-
-@pytest.fixture
-def web(make_stack: MakeStack) -> Stack:
-    """One web process; the test plays the worker."""
-    return make_stack(webs=1, workers=0)
-
-
-@pytest.fixture
-def world(database: str, redis_url: str) -> World:
-    worker_that_lives()
-    return World.create("ana")
 
 
 def path(world: World) -> str:

@@ -1,15 +1,18 @@
 """Stops against a real worker, real processes and a real provider connection."""
 
+import re
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from sessions_app import control
 from sessions_app.engine.errors import Refused
+from sessions_app.engine.events import Event
 from sessions_app.ids import new_id
 from sessions_app.log import read, stream
-from tests.support.model_server import ModelServer, call, fail, say, stall
+from tests.support.model_server import ModelServer, ScriptedReply, Seen, call, fail, say, stall
 from tests.support.running import ENDLESS, Running
 from tests.support.stack import free_port
 from tests.support.waiting import stays_true, wait_until
@@ -117,30 +120,51 @@ def test_a_stop_cuts_a_back_off_short(server: ModelServer) -> None:
     assert len(server.requests) == 1
 
 
+ENDS = ("TurnDone", "TurnInterrupted", "TurnFailed")
+RACES, ENDLESS_RUN, SHORT_RUN = range(200), 200, 201
+
+
 @pytest.mark.rule("E3", "B6")
 @pytest.mark.scenario("D14")
 def test_a_stop_around_completion_has_one_outcome_two_hundred_times(server: ModelServer) -> None:
-    session = Running.create()
-    server.handler = lambda _: [say("ok", delay_s=0.02)]
-    outcomes = set()
-    for number in range(202):
-        if number == 200:
-            server.handler = lambda _: [stall()]
-        elif number == 201:
-            server.handler = lambda _: [say("ok")]
-        done = session.count("TurnDone")
+    """The stop comes 0 to 50 ms after the model was asked; its reply takes about 25.
+
+    Ten sessions share the runs: each turn sends its session's whole history, of 200 turns that would be most of the
+    work. Beside the 200 races there is one run that the stop must win and one that it must lose.
+    """
+    asked = {number: threading.Event() for number in (*RACES, ENDLESS_RUN, SHORT_RUN)}
+
+    def reply(request: Seen) -> ScriptedReply:
+        number = int(re.findall(r"run (\d+)", request.last.text)[-1])
+        asked[number].set()
+        return [stall()] if number == ENDLESS_RUN else [say("ok", delay_s=0.0 if number == SHORT_RUN else 0.02)]
+
+    def race(session: Running, number: int, earlier: list[Event]) -> tuple[str | None, list[Event]]:
+        """The note of one run's stop, and the ends of all the session's turns so far."""
         session.submit(f"run {number}")
-        session.until("TurnStarted", number + 1)
-        if number == 201:  # beside the 200 races, one that the stop must win and one that it must lose
-            session.until("TurnDone", done + 1)
-        threading.Event().wait((number % 26) * 0.002)  # the stop comes 0 to 50 ms later; the reply takes about 25
+        assert asked[number].wait(60), f"run {number} did not ask the model"
+        if number == SHORT_RUN:
+            session.until_idle()
+        threading.Event().wait(number // 8 * 0.002)
         outcome = session.stop(queue="run")
         session.until_idle()
-        ends = session.events("TurnDone", "TurnInterrupted", "TurnFailed")
-        assert len(ends) == number + 1 and ends[-1].type != "TurnFailed"
+        ends = session.events(*ENDS)
+        assert len(ends) == len(earlier) + 1 and ends[-1].type != "TurnFailed"
         assert outcome["stopped"] == (ends[-1].type == "TurnInterrupted")
-        outcomes.add(outcome["note"])
-    assert outcomes == {None, "idle"}, "both sides of the race were met"
+        return outcome["note"], ends
+
+    def races(first: int) -> list[str | None]:
+        session, ends, notes = Running.create(), list[Event](), list[str | None]()
+        for number in [number for number in asked if number % 10 == first]:
+            note, ends = race(session, number, ends)
+            notes.append(note)
+        assert session.count("TurnStarted") == len(notes)
+        return notes
+
+    server.handler = reply
+    with ThreadPoolExecutor(4) as threads:
+        notes = [note for notes in threads.map(races, range(10)) for note in notes]
+    assert len(notes) == 202 and set(notes) == {None, "idle"}, "both sides of the race were met"
 
 
 @pytest.mark.rule("E3", "B6")
@@ -165,13 +189,13 @@ def test_a_stop_around_a_failure_keeps_the_error_or_stops_it(server: ModelServer
 
 @pytest.mark.rule("E5", "E10")
 @pytest.mark.scenario("D12")
-@pytest.mark.parametrize("gap_s", [0, 0.05, 0.3])
-def test_what_is_sent_right_after_a_stop_runs_and_is_answered(server: ModelServer, gap_s: float) -> None:
+@pytest.mark.parametrize(("gap_s", "rounds"), [(0, 20), (0.05, 20), (0.3, 20), (3, 3)])
+def test_what_is_sent_right_after_a_stop_runs_and_is_answered(server: ModelServer, gap_s: float, rounds: int) -> None:
     session = Running.create()
     server.handler = lambda request: (
         [say("done instead")] if "instead" in request.last.text else [call("shell", command="sleep 60")]
     )
-    for number in range(20):
+    for number in range(rounds):
         session.submit(f"work {number}")
         session.until("ToolStarted", number + 1)
         receipt = control.interrupt(session.owner, session.id, new_id(), queue="hold")
@@ -180,7 +204,41 @@ def test_what_is_sent_right_after_a_stop_runs_and_is_answered(server: ModelServe
         assert control.wait_stopped(session.id, receipt, 10)["stopped"] is True
         session.until("TurnDone", number + 1)
         session.until_idle()
-    assert session.count("TurnInterrupted") == 20 and session.count("TurnStarted") == 40
+    assert session.count("TurnInterrupted") == rounds and session.count("TurnStarted") == 2 * rounds
+
+
+@pytest.mark.rule("E10", "E5", "B6")
+@pytest.mark.scenario("D12")
+def test_after_a_hundred_stops_the_session_runs_what_is_sent_next_also_beside_what_is_held(server: ModelServer) -> None:
+    session = Running.create()
+    server.handler = lambda request: [say("Still here.")] if "hundred and first" in request.last.text else [stall()]
+    for number in range(100):
+        session.submit(f"work {number}")
+        server.wait_for(lambda s: len(s.requests) > number, 60)  # noqa: B023
+        if number == 0:
+            session.submit("set aside")
+        assert session.stop(queue="hold")["stopped"] is True
+    assert session.count("TurnInterrupted") == session.count("TurnStarted") == 100
+    session.submit("the hundred and first")
+    session.until("TurnDone")
+    session.until_idle()
+    assert session.events("StepDone")[0].data["text"] == "Still here." and len(server.requests) == 101
+    assert session.count("InputHeld") == 1 and "set aside" not in server.requests[-1].text
+
+
+@pytest.mark.rule("E6", "E8", "E9")
+def test_forty_streams_stopped_at_once_are_each_ended_by_their_worker(server: ModelServer) -> None:
+    """What a worker does after a stop is no burden to its other turns: none is so late that the fence has to end it."""
+    sessions = [Running.create() for _ in range(40)]
+    server.handler = lambda _: [say("I begin"), stall()]
+    for session in sessions:
+        session.submit("Talk.")
+    server.wait_for(lambda s: len(s.requests) == 40 and all(seen.sent_tokens == 2 for seen in s.requests), 60)
+    receipts = [control.interrupt(session.owner, session.id, new_id()) for session in sessions]
+    for session, receipt in zip(sessions, receipts, strict=True):
+        assert control.wait_stopped(session.id, receipt, 30)["stopped"] is True
+    server.wait_for(lambda s: all(seen.closed_at for seen in s.requests))
+    assert {session.events("TurnInterrupted")[0].data["ended_by"] for session in sessions} == {"worker"}
 
 
 @pytest.mark.rule("E3", "E7")

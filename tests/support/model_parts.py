@@ -28,9 +28,13 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Stall:
-    """Nothing is sent for so long; None: until `server.release()`. A client that goes away ends it at once."""
+    """Nothing is sent for so long; None: until `server.release()`. A client that goes away ends it at once.
+
+    `unanswered`: as the first part, not even the status line is sent before.
+    """
 
     seconds: float | None = None
+    unanswered: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,9 @@ def raw_call(tool: str, arguments: str, id: str | None = None, chunks: int = 2) 
     return ToolCall(tool, arguments, id, chunks)
 
 
-def stall(seconds: float | None = None) -> Stall:
-    """Silence."""
-    return Stall(seconds)
+def stall(seconds: float | None = None, *, unanswered: bool = False) -> Stall:
+    """Silence; `unanswered`, of a server that has taken the request and says nothing of it."""
+    return Stall(seconds, unanswered)
 
 
 def drop(how: Literal["reset", "end"] = "reset") -> Drop:

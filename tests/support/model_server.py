@@ -309,6 +309,9 @@ class _Exchange:
         await self._writer.drain()
 
     async def _stream(self, writer: Writer, reply: ScriptedReply) -> None:
+        if reply and isinstance(reply[0], Stall) and reply[0].unanswered:
+            await self._pause(reply[0].seconds)
+            reply = reply[1:]
         counts = next((part for part in reply if isinstance(part, Counted)), None)
         usage = counts or Counted(len(self._seen.text.split()), 0)
         self._writer.write(self._head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"}))

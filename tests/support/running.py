@@ -13,7 +13,6 @@ from sessions_app.people.principals import Principal
 from tests.support.waiting import wait_until
 from tests.support.world import person
 
-_COUNT = "SELECT count(*) FROM event WHERE session_id = %s AND type = %s"
 MODEL = "openai-chat:scripted"
 ENDLESS = "(setsid sh -c 'while true; do date >> g; sleep 0.1; done' &) ; while true; do date >> f; sleep 0.1; done"
 """A command that never ends, with a child that has left its process group and session."""

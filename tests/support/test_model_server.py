@@ -163,6 +163,17 @@ def test_release_ends_every_stall(server: ModelServer) -> None:
     assert server.requests[0].sent_tokens == 2
 
 
+def test_a_request_can_be_taken_and_left_unanswered(server: ModelServer) -> None:
+    server.script([stall(unanswered=True), say("at last")])
+    body = {"model": "m", "stream": True, "messages": [USER]}
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=0.2)
+    server.wait_for(lambda s: s.requests[0].closed_at)
+    server.script([stall(unanswered=True), say("at last")])
+    server.release()
+    assert "at " in openai(server, USER).text
+
+
 def test_waiting_for_what_never_comes_says_so(server: ModelServer) -> None:
     with pytest.raises(TimeoutError, match="not within"):
         server.wait_for(lambda s: s.requests[-1].finished, timeout_s=0.05)

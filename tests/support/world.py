@@ -22,7 +22,8 @@ def person(name: str, device: str = "desk") -> Principal:
 
 
 def employ() -> None:
-    """Give the played worker a lease that outlives the test: without one it may claim nothing."""
+    """Give the played worker a lease that outlives the test: without one it may claim nothing, and any web process's
+    sweep would end its turns. The fence still ends a turn 4 s after its mark (E9)."""
     with db.cursor("write") as cur:
         cur.execute(
             """INSERT INTO worker (id, host, boot_id, pid, warden_pid, isolation, beat_at, alive_until)
