@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
+import orjson
+
 from sessions_app.control.permitted import known_id, run
 from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
@@ -59,7 +61,7 @@ def _end(session: str, gate: str) -> dict[str, Any] | None:
         return None
     type_, actor, at, facts = row
     data = whole(bytes(facts), None)
-    name = actor["name"] if type_ == "GateResolved" else None
+    name = orjson.loads(actor)["name"] if type_ == "GateResolved" else None
     return {"by": name, "decision": data.get("decision"), "reason": data.get("reason"), "at": instant(at)}
 
 

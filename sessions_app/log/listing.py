@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
+import orjson
 from psycopg import sql
 
 from sessions_app.engine.errors import NO_SESSION, Refused
@@ -213,8 +214,12 @@ def rules(principal: Principal, session: str) -> list[dict[str, Any]]:
     items = []
     for seq, at, actor, facts, texts in found:
         value = whole(bytes(facts), None if texts is None else bytes(texts))["rule"]["value"]
-        items.append({
-            **{key: made[seq][key] for key in ("id", "kind", "tool")},
-            "value": value if isinstance(value, str) else None, "at": instant(at), "by": _actor_for(role, actor),
-        })  # fmt: skip
+        items.append(
+            {
+                **{key: made[seq][key] for key in ("id", "kind", "tool")},
+                "value": value if isinstance(value, str) else None,
+                "at": instant(at),
+                "by": _actor_for(role, orjson.loads(actor)),
+            }
+        )
     return items

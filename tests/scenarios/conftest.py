@@ -36,8 +36,6 @@ def worker(
 @pytest.fixture
 def server(worker: Stack, shared_server: ModelServer) -> Iterator[ModelServer]:
     """The model server, with nothing of the tests before; at the end no history was ever refused."""
-    shared_server.requests.clear()
-    shared_server.violations.clear()
-    shared_server.handler = None
+    shared_server.forget()
     yield shared_server
     assert shared_server.violations == []

@@ -162,6 +162,14 @@ class ModelServer:
         with self._changed:
             self._replies.extend(replies)
 
+    def forget(self) -> None:
+        """Start over: no requests and no violations seen, no replies queued, no handler."""
+        with self._changed:
+            self.requests.clear()
+            self.violations.clear()
+            self._replies.clear()
+            self.handler = None
+
     def release(self) -> None:
         """End every stall that has no length of its own, now and later."""
         self._loop.call_soon_threadsafe(self._released.set)

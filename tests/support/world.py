@@ -86,9 +86,17 @@ class World:
         planned = tuple(commands.PlannedCall(call, "shell", {"command": f"echo {call}"}) for call in calls)
         return self.report(commands.FinishModel(self.turn, self.epoch, self.step, text, calls=planned))
 
-    def start_tool(self, call: str) -> dict[str, Any]:
-        command = commands.StartTool(self.turn, self.epoch, self.step, call, {"command": f"echo {call}"})
-        return self.report(command)
+    def start_tool(self, call: str, effect: commands.Effect | None = None) -> dict[str, Any]:
+        """Start a call; one without an effect only reads."""
+        arguments = {"command": f"echo {call}"}
+        return self.report(commands.StartTool(self.turn, self.epoch, self.step, call, arguments, effect, gate=new_id()))
+
+    def ask(self, call: str = "c1", command: str = "git push origin") -> str:
+        """A running turn whose call waits for an answer; the gate's id."""
+        control.set_mode(self.owner, self.session, new_id(), mode="ask")
+        self.start("publish it")
+        self.plan(call)
+        return str(self.start_tool(call, commands.Effect("command", command))["gate"])
 
     def settle(self, call: str, outcome: Any = "ok", output: str = "") -> dict[str, Any]:
         settlement = commands.Settlement(outcome, output)
