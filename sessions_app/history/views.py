@@ -16,7 +16,7 @@ from sessions_app.models import Session
 from sessions_app.pages import review, timeline, words
 from sessions_app.pages.worded import role_in, worded
 from sessions_app.people.authenticate import SignedInRequest
-from sessions_app.people.roles import Role
+from sessions_app.people.roles import CAN, Role
 
 CAUSES: Final = (
     ("", "All"),
@@ -96,7 +96,9 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
         "item": item,
         "data": data,
         "reason": reason,
-        "headline": words.stopped_by(item["cause"], item["actor"] if item["by_somebody"] else None, data.get("which")),
+        "headline": words.sentence(
+            words.stopped_by(item["cause"], item["actor"] if item["by_somebody"] else None, data.get("which"))
+        ),
         "facts": timeline.stop_facts(data),
         "processes": data["processes"],
         "waiting": _fates(data),
@@ -105,6 +107,7 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
         "cut_text": words.text_of(cut.get("text")),
         "cut_reasoning": words.text_of(cut.get("reasoning")),
         "told": _keeps_partial(item["session"]),
+        "goes_on": "submit" in CAN[role] and _is_open(item["session"]),
     })  # fmt: skip
 
 
@@ -120,6 +123,10 @@ def _around(item: Mapping[str, Any], role: Role) -> list[dict[str, Any]]:
 def _keeps_partial(session: str) -> bool:
     settings = Session.objects.filter(pk=session).values_list("settings", flat=True).first() or {}
     return bool(settings.get("keep_partial_reply"))
+
+
+def _is_open(session: str) -> bool:
+    return not Session.objects.filter(pk=session, word__in=("closing", "closed")).exists()
 
 
 def _fates(data: Mapping[str, Any]) -> str:

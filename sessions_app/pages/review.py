@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sessions_app.pages.words import (
-    actor_name,
+    apart,
     call_line,
     counted,
     duration,
     from_device,
     instant,
+    named,
     outcome,
+    sentence,
     stopped_by,
     text_of,
 )  # fmt: skip
@@ -20,11 +22,24 @@ Event = Mapping[str, Any]
 Entry = dict[str, Any]
 Lines = Mapping[str, str]
 """Calls as one would type them, by their ids."""
+
+
+class Told(NamedTuple):
+    """One line of the story: words, the class of its dot, and the call it is about as one would type it."""
+
+    words: str
+    dot: str
+    code: str = ""
+
+
 _DOTS: Final = {"ok": "done", "interrupted": "stop", "lost": "stop"}
 
 
 def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]:
-    """Entries `{at, words, dot}` for the events of a turn and of its stop, up to what came next in the session."""
+    """What happened in a turn and to its stop, up to what came next in the session.
+
+    Entries are `{at, words, dot}`, with `code` and whether it is a `block` of lines where one is about a call.
+    """
     entries: list[Entry] = []
     ended = False
     lines: dict[str, str] = {}
@@ -34,8 +49,11 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
         rule = _RULES.get(event["type"])
         ours = event["turn"] == turn or (request is not None and event["data"].get("request") == request)
         if rule is not None and (ours or (ended and event["type"] in _NEXT)):
-            words, dot = rule(event, lines)
-            entries.append({"at": event["at"], "words": words, "dot": dot})
+            told = rule(event, lines)
+            block = "\n" in told.code  # a script reads as it was written
+            entries.append({
+                "at": event["at"], "words": sentence(told.words), "dot": told.dot, "code": told.code, "block": block,
+            })  # fmt: skip
             if ended and event["type"] in _NEXT:
                 break
         if event["type"] == "TurnInterrupted" and event["turn"] == turn:
@@ -55,53 +73,53 @@ def _insert_acknowledged(entries: list[Entry], terminal: Event) -> None:
     entries.insert(asked + 1, {"at": at.isoformat(), "words": words, "dot": "stop"})
 
 
-def _started(event: Event, lines: Lines) -> tuple[str, str]:
-    return f"Turn {event['data']['index']} started", "live"
+def _started(event: Event, lines: Lines) -> Told:
+    return Told(f"Turn {event['data']['index']} started", "live")
 
 
-def _tool_started(event: Event, lines: Lines) -> tuple[str, str]:
-    return f"Started: {lines[event['data']['call']]}", "live"
+def _tool_started(event: Event, lines: Lines) -> Told:
+    return Told("Started: ", "live", lines[event["data"]["call"]])
 
 
-def _tool_settled(event: Event, lines: Lines) -> tuple[str, str]:
+def _tool_settled(event: Event, lines: Lines) -> Told:
     data = event["data"]
     line = lines.get(data["call"], data.get("tool") or "a call")
-    return f"{outcome(data).capitalize()}: {line}", _DOTS.get(data["outcome"], "none")
+    return Told(f"{outcome(data).capitalize()}: ", _DOTS.get(data["outcome"], "none"), line)
 
 
-def _requested(event: Event, lines: Lines) -> tuple[str, str]:
+def _requested(event: Event, lines: Lines) -> Told:
     reason = text_of(event["data"].get("reason"))
-    words = f"{actor_name(event['actor'])} pressed Stop{from_device(event['actor'])}"
-    return f"{words}: “{reason}”" if reason else words, "stop asked"
+    words = f"{named(event['actor'])} pressed Stop{from_device(event['actor'])}"
+    return Told(f"{words}: “{apart(reason)}”" if reason else words, "stop asked")
 
 
-def _interrupted(event: Event, lines: Lines) -> tuple[str, str]:
+def _interrupted(event: Event, lines: Lines) -> Told:
     data = event["data"]
     actor = event["actor"] if data.get("request") else None
     headline = stopped_by(data["cause"], actor, data.get("which"))
-    return f"Everything had ended, after {duration(data['settled_ms'])}. {headline}", "stop"
+    return Told(f"Everything had ended, after {duration(data['settled_ms'])}. {headline}", "stop")
 
 
-def _held(event: Event, lines: Lines) -> tuple[str, str]:
+def _held(event: Event, lines: Lines) -> Told:
     n = len(event["data"]["inputs"]) + len(event["data"]["steers"])
-    return f"{counted(n, 'waiting message')} paused", "wait"
+    return Told(f"{counted(n, 'waiting message')} paused", "wait")
 
 
-def _released(event: Event, lines: Lines) -> tuple[str, str]:
+def _released(event: Event, lines: Lines) -> Told:
     n = len(event["data"]["inputs"]) + len(event["data"]["steers"])
-    return f"{actor_name(event['actor'])} let {counted(n, 'paused message')} go on", "none"
+    return Told(f"{named(event['actor'])} let {counted(n, 'paused message')} go on", "none")
 
 
-def _reason(event: Event, lines: Lines) -> tuple[str, str]:
-    return f"{actor_name(event['actor'])} said why: “{text_of(event['data'].get('reason'))}”", "none"
+def _reason(event: Event, lines: Lines) -> Told:
+    return Told(f"{named(event['actor'])} said why: “{apart(text_of(event['data'].get('reason')))}”", "none")
 
 
-def _closed(event: Event, lines: Lines) -> tuple[str, str]:
-    return "The session was closed", "none"
+def _closed(event: Event, lines: Lines) -> Told:
+    return Told("The session was closed", "none")
 
 
 _NEXT: Final = frozenset({"TurnStarted", "SessionClosed"})
-_RULES: Final[dict[str, Callable[[Event, Lines], tuple[str, str]]]] = {
+_RULES: Final[dict[str, Callable[[Event, Lines], Told]]] = {
     "TurnStarted": _started,
     "ToolStarted": _tool_started,
     "ToolSettled": _tool_settled,
@@ -121,7 +139,7 @@ def receipt(events: Iterable[Event], turn: str) -> Entry | None:
         data = event["data"]
         if event["type"] == "InterruptRequested" and turn in data["turns"]:
             device = from_device(event["actor"])
-            asked = actor_name(event["actor"]) + (f",{device}" if device else "")
+            asked = sentence(named(event["actor"]) + (f",{device}" if device else ""))
             found = {"asked": asked, "at": event["at"], "got": None, "ended": None, "seq": None, "waits": None}
         elif event["type"] == "TurnInterrupted" and event["turn"] == turn and found is not None:
             ms, ended = data.get("acknowledged_ms"), len(data["processes"]["ended"])

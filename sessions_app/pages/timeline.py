@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from sessions_app.pages.long import folded
 from sessions_app.pages.words import (
     ENDED_BY,
     actor_name,
@@ -12,7 +13,9 @@ from sessions_app.pages.words import (
     duration,
     hue,
     money,
+    named,
     outcome,
+    sentence,
     stopped_by,
     text_of,
 )  # fmt: skip
@@ -58,7 +61,7 @@ class Timeline:
         author = self._authors.get(identity)
         item = {
             "kind": "said", "by": actor_name(author), "hue": hue(author["id"]) if author else "",
-            "text": text_of(self._texts.get(identity)) or "…", **values,
+            **folded(text_of(self._texts.get(identity)) or "…"), **values,
         }  # fmt: skip
         self.turn(event)["items"].append(item)
         return item
@@ -68,7 +71,7 @@ class Timeline:
         for kind in ("reasoning", "text"):
             words = text_of(event["data"].get(kind))
             if words:
-                self.turn(event)["items"].append({"kind": kind, "text": words, **values})
+                self.turn(event)["items"].append({"kind": kind, **folded(words), **values})
 
     def calls(self, event: Event, status: str, is_: str) -> None:
         """The calls a reply asked for."""
@@ -88,7 +91,7 @@ class Timeline:
         return self._calls[data["call"]]
 
     def names(self, identities: Iterable[str]) -> str:
-        return " and ".join(sorted({actor_name(self._authors.get(identity)) for identity in identities}))
+        return " and ".join(sorted({named(self._authors.get(identity)) for identity in identities}))
 
     def note(self, event: Event, words: str) -> None:
         self.blocks.append({"kind": "note", "words": words, "at": event["at"]})
@@ -102,7 +105,7 @@ class Timeline:
         cut = data.get("cut_off") or {}
         for kind in ("reasoning", "text"):
             if text_of(cut.get(kind)):
-                turn["items"].append({"kind": kind, "text": text_of(cut[kind]), "cut": True})
+                turn["items"].append({"kind": kind, **folded(text_of(cut[kind])), "cut": True})
         return turn
 
 
@@ -145,15 +148,15 @@ def _step_done(timeline: Timeline, event: Event) -> None:
 
 def _superseded(timeline: Timeline, event: Event) -> None:
     names = timeline.names(event["data"]["steers"])
-    timeline.reply(event, cut=True, replaced=names)
-    timeline.calls(event, f"withdrawn by the message of {names}", "cut")
+    timeline.reply(event, cut=True, replaced=sentence(names))
+    timeline.calls(event, sentence(f"withdrawn by the message of {names}"), "cut")
 
 
 def _interrupted(timeline: Timeline, event: Event) -> None:
     turn, data = timeline.end(event, "stopped"), event["data"]
     actor = event["actor"] if data.get("request") else None
     turn["items"].append({
-        "kind": "stopped", "head": stopped_by(data["cause"], actor, data.get("which")), "at": event["at"],
+        "kind": "stopped", "head": sentence(stopped_by(data["cause"], actor, data.get("which"))), "at": event["at"],
         "turn": event["turn"], "seq": event["seq"], "reason": text_of(data.get("reason")), "facts": stop_facts(data),
     })  # fmt: skip
 

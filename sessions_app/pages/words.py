@@ -1,8 +1,12 @@
 """A person's words for the engine's (the scripts have the same in `static/js/words.js`)."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
 
 DEVICES: Final = {"phone": "a phone", "tablet": "a tablet", "desk": "a desk", "cli": "a terminal", "api": "the API"}
 STATES: Final = {
@@ -62,6 +66,25 @@ OUTCOMES: Final = {
 HUES: Final = 8
 
 
+_TURNING: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_APART: Final = re.compile("\u2068([^\u2068\u2069]*)\u2069")
+
+
+def plain(text: str) -> str:
+    """A name, title or line without the characters that turn the text after them (U+202E and its kin)."""
+    return _TURNING.sub("", text)
+
+
+def apart(text: str) -> str:
+    """The same inside a sentence: marked, so that it is set apart wherever the sentence is shown."""
+    return f"\u2068{plain(text)}\u2069"
+
+
+def sentence(text: str) -> SafeString:
+    """A sentence for a page, with what is marked in it in elements of its own."""
+    return mark_safe(_APART.sub(r"<bdi>\1</bdi>", escape(text)))  # noqa: S308 (escaped just now)
+
+
 def counted(n: int, one: str, many: str | None = None) -> str:
     """A count with its noun: `1 message`, `3 messages`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
@@ -116,14 +139,18 @@ def initials(name: str) -> str:
 
 
 def actor_name(actor: Mapping[str, Any] | None) -> str:
-    """Who, in words."""
+    """Who, in words that stand alone."""
+    return plain(named(actor))
+
+
+def named(actor: Mapping[str, Any] | None) -> str:
+    """Who, in words for inside a sentence."""
     if actor is None:
         return "somebody"
     if actor["kind"] == "system":
         return "the system"
-    if actor["kind"] == "admin":
-        return f"{actor['name']} (administrator)"
-    return f"{actor['name']} (agent)" if actor["kind"] == "agent" else str(actor["name"])
+    name = apart(actor["name"])
+    return name + {"admin": " (administrator)", "agent": " (agent)"}.get(actor["kind"], "")
 
 
 def from_device(actor: Mapping[str, Any] | None) -> str:
@@ -131,14 +158,14 @@ def from_device(actor: Mapping[str, Any] | None) -> str:
     device = actor.get("device") if actor else None
     if not device or device["kind"] not in DEVICES:
         return ""
-    name = f" ({device['name']})" if device.get("name") else ""
+    name = f" ({apart(device['name'])})" if device.get("name") else ""
     return f" from {DEVICES[device['kind']]}{name}"
 
 
 def stopped_by(cause: str, actor: Mapping[str, Any] | None, which: str | None = None) -> str:
     """The headline of an interrupted turn."""
     if cause in ("person", "token", "admin"):
-        return f"Stopped by {actor_name(actor)}{from_device(actor)}"
+        return f"Stopped by {named(actor)}{from_device(actor)}"
     if cause == "budget" and which:
         return f"Stopped by a limit ({which})"
     return _HEADLINES.get(cause, "Stopped")

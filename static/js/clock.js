@@ -6,6 +6,8 @@
  * difference seen on a connection is the best one. Replayed events carry old instants and never win.
  */
 
+import { write } from "./dom.js";
+
 /** @type {number | null} server time minus this device's time, ms */
 let offset = null;
 
@@ -31,7 +33,7 @@ const counting = new Map();
  * @param {() => string} read
  */
 export function count(node, read) {
-  node.textContent = read();
+  write(node, read());
   counting.set(node, read);
 }
 
@@ -43,8 +45,7 @@ setInterval(() => {
     if (!node.isConnected) {
       counting.delete(node);
     } else {
-      const text = read();
-      if (node.textContent !== text) node.textContent = text;
+      write(node, read());
     }
   }
 }, 200);

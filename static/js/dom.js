@@ -36,7 +36,16 @@ export function setAttribute(element, name, value) {
 
 /** @param {Child[]} children @returns {(Node | string)[]} */
 function present(children) {
-  return /** @type {(Node | string)[]} */ (children.filter((child) => child || child === ""));
+  const there = /** @type {(Node | string)[]} */ (children.filter((child) => child || child === ""));
+  return there.flatMap((child) => (typeof child === "string" && APART.test(child) ? pieces(child) : [child]));
+}
+
+/** What `apart` in words.js marks: a name, title or quote inside a sentence. */
+const APART = /\u2068([^\u2068\u2069]*)\u2069/;
+
+/** A sentence with its names in elements of their own, so that none turns the words around it. @param {string} text @returns {(Node | string)[]} */
+function pieces(text) {
+  return text.split(APART).map((piece, at) => (at % 2 ? el("bdi", {}, piece) : piece)).filter((piece) => piece !== "");
 }
 
 /** Replace what an element holds. @param {Element} element @param {...Child} children */
@@ -46,7 +55,13 @@ export function fill(element, ...children) {
 
 /** Write text only where it changed, so that nothing flickers and no reader repeats it. @param {Node} node @param {string} text */
 export function write(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  if (!APART.test(text)) {
+    if (node.textContent !== text) node.textContent = text;
+    return;
+  }
+  const parts = pieces(text);
+  const words = parts.map((part) => (typeof part === "string" ? part : part.textContent)).join("");
+  if (node.textContent !== words) /** @type {Element} */ (node).replaceChildren(...parts);
 }
 
 /**
@@ -68,14 +83,15 @@ export function icon(name) {
  * A button that says what it does.
  * @param {string} label shown, or with `iconName` spoken
  * @param {(event: Event) => void} act
- * @param {{ kind?: string, iconName?: string, title?: string }} [options]
+ * @param {{ kind?: string, iconName?: string, title?: string, name?: string }} [options] `name` is spoken instead, where
+ *   several buttons show the same words; it begins with them
  * @returns {HTMLButtonElement}
  */
-export function button(label, act, { kind = "", iconName = "", title = "" } = {}) {
+export function button(label, act, { kind = "", iconName = "", title = "", name = "" } = {}) {
   const only = iconName !== "";
   return el(
     "button",
-    { type: "button", class: `btn ${kind}${only ? " icon-only" : ""}`.trim(), "aria-label": only && label, title: title || (only && label), on: { click: act } },
+    { type: "button", class: `btn ${kind}${only ? " icon-only" : ""}`.trim(), "aria-label": name || (only && label), title: title || (only && label), on: { click: act } },
     only ? icon(iconName) : label,
   );
 }
@@ -105,7 +121,7 @@ let menus = 0;
 /**
  * Open a menu beside a button (on phones: a sheet from below). Each entry is a node, or a line that acts when pressed.
  * @param {HTMLElement} anchor
- * @param {(Node | { label: string, act: () => void })[]} entries
+ * @param {(Node | { label: string, act: () => void, name?: string })[]} entries `name`: what is spoken instead of the label
  * @param {string} label
  */
 export function openMenu(anchor, entries, label) {
@@ -114,7 +130,7 @@ export function openMenu(anchor, entries, label) {
     menu.append(
       entry instanceof Node
         ? entry
-        : el("button", { type: "button", class: "item", on: { click: () => { menu.hidePopover(); entry.act(); } } }, entry.label),
+        : el("button", { type: "button", class: "item", "aria-label": entry.name, on: { click: () => { menu.hidePopover(); entry.act(); } } }, entry.label),
     );
   }
   menu.addEventListener("toggle", (event) => {

@@ -5,7 +5,7 @@ import { count, sampleServerTime, since, stopCounting } from "./clock.js";
 import { face } from "./session/presence.js";
 import { Connection } from "./session/socket.js";
 import "./times.js";
-import { ago, counting, money } from "./words.js";
+import { ago, apart, counting, money, plain } from "./words.js";
 
 /** @typedef {{ id: string, title: string, state: string, since: string, people?: { id: string, name: string }[], cost?: unknown, gone?: boolean, phase?: string | null, asked_by?: string | null, held?: number, model?: string }} Row */
 
@@ -28,7 +28,7 @@ function draw(row) {
   const people = row.people || [];
   const place = /** @type {HTMLElement} */ (item.querySelector(".people"));
   fill(place, ...people.slice(0, FACES).map((person) => face(person, "small")), people.length > FACES && el("span", { class: "face small more" }, `+${people.length - FACES}`));
-  setAttribute(place, "aria-label", people.length > 0 && `Watching: ${people.map((person) => person.name).join(", ")}`);
+  setAttribute(place, "aria-label", people.length > 0 && `Watching: ${people.map((person) => plain(person.name)).join(", ")}`);
   const when = /** @type {HTMLElement} */ (item.querySelector(".when"));
   count(when, () => [money(row.cost), row.state === "running" ? "now" : ago(since(row.since))].filter(Boolean).join(", "));
   list.hidden = false;
@@ -38,7 +38,7 @@ function draw(row) {
 
 /** What a row's session is doing this moment. @param {Row} row */
 function inWords(row) {
-  if (row.state === "stopping" && row.asked_by) return `Stopping, asked by ${row.asked_by}`;
+  if (row.state === "stopping" && row.asked_by) return `Stopping, asked by ${apart(row.asked_by)}`;
   return (row.state === "running" && PHASES[row.phase || ""]) || WORDS[row.state] || row.state;
 }
 

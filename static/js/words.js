@@ -4,6 +4,22 @@ import { serverNow } from "./clock.js";
 
 /** @typedef {{ kind: string, id: string, name: string, device?: { kind: string, name?: string } | null }} Actor */
 
+/** Characters that change the direction of the text after them, over the end of a name (U+202E and its kin). */
+const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** A name, title or line without them, for places that hold text alone: a window's title, a label. @param {string} text */
+export const plain = (text) => text.replace(TURNING, "");
+
+/** The same inside a sentence: marked, so that it is set apart wherever the sentence is written. @param {string} text */
+export const apart = (text) => `\u2068${plain(text)}\u2069`;
+
+/** The start of a message, to tell it from others. @param {string} text */
+export function startOf(text) {
+  const line = plain(text.slice(0, 400)).trim().replace(/\s+/g, " ");
+  return line.length > START_CHARS ? `${line.slice(0, START_CHARS).trimEnd()}…` : line;
+}
+const START_CHARS = 40;
+
 /** A count with its noun: "1 message", "3 messages". @param {number} n @param {string} one @param {string} [many] */
 export function count(n, one, many = `${one}s`) {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
@@ -87,17 +103,17 @@ const DEVICES = /** @type {Record<string, string>} */ ({ phone: "a phone", table
 /** "from a phone (Pixel 9)"; observers are not told the name. @param {Actor} actor */
 export function fromDevice(actor) {
   if (!actor.device || !DEVICES[actor.device.kind]) return "";
-  const name = actor.device.name ? ` (${actor.device.name})` : "";
+  const name = actor.device.name ? ` (${apart(actor.device.name)})` : "";
   return ` from ${DEVICES[actor.device.kind]}${name}`;
 }
 
-/** Who, in words. @param {Actor | null | undefined} actor */
+/** Who, in words, for inside a sentence. @param {Actor | null | undefined} actor */
 export function actorName(actor) {
   if (!actor) return "somebody";
   if (actor.kind === "system") return "the system";
-  if (actor.kind === "admin") return `${actor.name} (administrator)`;
-  if (actor.kind === "agent") return `${actor.name} (agent)`;
-  return actor.name;
+  if (actor.kind === "admin") return `${apart(actor.name)} (administrator)`;
+  if (actor.kind === "agent") return `${apart(actor.name)} (agent)`;
+  return apart(actor.name);
 }
 
 const DOING = /** @type {Record<string, string>} */ ({ shell: "Running a command", read_file: "Reading a file", search: "Searching", write_file: "Writing a file", edit_file: "Editing a file" });

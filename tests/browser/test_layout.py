@@ -21,10 +21,15 @@ NAMELESS = """() => [...document.querySelectorAll("button, a[href], input, texta
   .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.type !== "hidden")
   .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length || one.title))
   .map((one) => one.outerHTML.slice(0, 120))"""
-SMALL = """() => ["#stop button", "#say button", "#waiting button", ".receipt button", ".strip button"]
+SMALL = """() => ["#stop button", "#say button", "#waiting button", ".receipt button", ".reasons input",
+  ".strip button", ".fold", "aside button", "nav button", "nav a"]
   .flatMap((selector) => [...document.querySelectorAll(selector)])
-  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 36)
+  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 44)
   .map((one) => [one.outerHTML.slice(0, 120), one.getBoundingClientRect().height])"""
+
+BESIDE = """() => [...document.querySelectorAll(".receipt button, .receipt input")]
+  .filter((one) => one.getBoundingClientRect().left < 0 || one.getBoundingClientRect().right > innerWidth)
+  .map((one) => one.outerHTML.slice(0, 120))"""
 
 
 def busy() -> World:
@@ -69,6 +74,8 @@ def test_every_page_fits_360_pixels_and_names_its_controls(screens: Callable[...
     expect(page.locator(".receipt")).to_be_visible()
     world.end()
     expect(page.locator(".receipt[data-over]")).to_be_visible()
+    assert page.locator(".receipt .reasons button").count() == 5
+    assert page.evaluate(BESIDE) == []
     fits(page, SIZES["small"]["viewport"]["width"])
     assert page.evaluate(SMALL) == []
     box = page.locator("#stop .halt:not(.more)").bounding_box()

@@ -3,12 +3,17 @@
 import pytest
 
 from tests.conftest import MakeStack
+from tests.support.locks import held_after_the_next
 from tests.support.model_server import ModelServer, call, say, stall
 from tests.support.running import ENDLESS, Running
 from tests.support.stack import Stack
 from tests.support.waiting import stays_true
 
 WITHIN_S = 30
+LEAVES_ONE_BEHIND = (
+    "(setsid sh -c 'while true; do date >> g; sleep 0.1; done' &) ; until [ -e go ]; do sleep 0.05; done"
+)
+"""A command that ends when told to, with a child of its own session that does not."""
 
 
 @pytest.mark.rule("J1", "J2", "J3", "J6", "C4", "F")
@@ -51,6 +56,48 @@ def test_in_a_stream(make_stack: MakeStack, how: str) -> None:
         _goes_on(stack, how, session, server)
 
 
+@pytest.mark.rule("A8", "C5", "F", "J2", "J6")
+@pytest.mark.scenario("D31")
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_between_two_steps(make_stack: MakeStack, how: str) -> None:
+    """The first step is done, and the worker is lost while it asks whether it may begin the next one."""
+    with ModelServer() as server:
+        stack = make_stack(webs=1, env=server.environ())
+        server.script([say("First."), call("shell", command=LEAVES_ONE_BEHIND)], [say("Back again.")])
+        session = Running.create()
+        session.submit("Run it.")
+        session.until_grows("g")
+        with held_after_the_next(stack.database, session.id, lambda: session.file("go").touch()) as lock:
+            assert session.count("StepDone") == 1 and session.count("TurnInterrupted") == 0
+            lock.wait_for_another()
+            _lose(stack, how)
+        terminal = session.until("TurnInterrupted", timeout_s=WITHIN_S)
+        assert len(server.requests) == 1, "the next step's model was never asked"
+        _ended_between_steps(session)
+        assert terminal.data["cut_off"]["text"] == ""
+        _goes_on(stack, how, session, server)
+
+
+@pytest.mark.rule("C5", "F", "J2", "J6")
+@pytest.mark.scenario("D31")
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_before_the_first_word_of_the_next_step(make_stack: MakeStack, how: str) -> None:
+    """The first step is done, and the worker is lost while the model has its second request and says nothing."""
+    with ModelServer() as server:
+        stack = make_stack(webs=1, env=server.environ())
+        server.script([say("First."), call("shell", command=LEAVES_ONE_BEHIND)], [stall(unanswered=True)])
+        session = Running.create()
+        session.submit("Run it.")
+        session.until_grows("g")
+        session.file("go").touch()
+        server.wait_for(lambda s: len(s.requests) == 2, 60)
+        _lose(stack, how)
+        session.until("TurnInterrupted", timeout_s=WITHIN_S)
+        _ended_between_steps(session)
+        server.script([say("Back again.")])
+        _goes_on(stack, how, session, server)
+
+
 @pytest.mark.rule("J2", "E8", "E9")
 @pytest.mark.scenario("D31")
 def test_a_stop_pressed_while_the_worker_is_frozen_is_that_persons(make_stack: MakeStack) -> None:
@@ -76,6 +123,15 @@ def _lose(stack: Stack, how: str) -> None:
         stack.kill_worker()
     else:
         stack.freeze_worker()
+
+
+def _ended_between_steps(session: Running) -> None:
+    """The step that was done stays as it was, none was begun after it, and nothing of its call runs."""
+    terminal = session.events("TurnInterrupted")[0]
+    assert [terminal.data[key] for key in ("cause", "ended_by", "phase")] == ["worker_lost", "sweep", "model"]
+    assert terminal.data["steps_kept"] == 1 and terminal.data["processes"]["unknown"] is False
+    assert [event.data["outcome"] for event in session.events("ToolSettled")] == ["ok"]
+    stays_true(session.unchanged("g"), "the file's size", 0.5)
 
 
 def _goes_on(stack: Stack, how: str, session: Running, server: ModelServer) -> None:

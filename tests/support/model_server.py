@@ -50,6 +50,7 @@ from tests.support.model_parts import (
 )
 
 __all__ = [
+    "PROVIDERS",
     "ModelServer",
     "Said",
     "ScriptedReply",
@@ -67,6 +68,8 @@ __all__ = [
     "think",
     "unknown_field",
 ]
+
+PROVIDERS = ("openai", "anthropic", "google")
 
 
 @dataclass
@@ -145,17 +148,18 @@ class ModelServer:
         """The root address, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
-    def environ(self) -> dict[str, str]:
-        """The environment that makes `openai-chat:…`, `openai:…`, `anthropic:…` and `google:…` models come here."""
+    def environ(self, *providers: str) -> dict[str, str]:
+        """The environment that makes models of these of `PROVIDERS` come here; of the first one, unless told otherwise.
+
+        A worker loads the libraries of all of whom it has a key, at its start: another second of work for each.
+        """
         key = self.key or "scripted-key-0123456789"
-        return {
-            "OPENAI_BASE_URL": f"{self.url}/v1",
-            "OPENAI_API_KEY": key,
-            "ANTHROPIC_BASE_URL": self.url,
-            "ANTHROPIC_API_KEY": key,
-            "GOOGLE_GEMINI_BASE_URL": self.url,
-            "GOOGLE_API_KEY": key,
+        all_ = {
+            "openai": {"OPENAI_BASE_URL": f"{self.url}/v1", "OPENAI_API_KEY": key},
+            "anthropic": {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": key},
+            "google": {"GOOGLE_GEMINI_BASE_URL": self.url, "GOOGLE_API_KEY": key},
         }
+        return {name: value for each in providers or PROVIDERS[:1] for name, value in all_[each].items()}
 
     def script(self, *replies: ScriptedReply) -> None:
         """Queue replies, one for each of the next valid requests."""

@@ -13,6 +13,7 @@ from sessions_app.worker.models.base import INVALID, Delta, ModelError, Reasonin
 from sessions_app.worker.models.providers import close_connections
 from sessions_app.worker.models.registry import open_model, preload_providers
 from tests.support.model_server import (
+    PROVIDERS,
     ModelServer,
     ScriptedReply,
     call,
@@ -47,7 +48,7 @@ CLOSED_WITHIN_S = 1.0
 def libraries() -> None:
     """Load all four providers' libraries before anything is measured: it takes seconds, on a busy machine many."""
     with ModelServer() as server, pytest.MonkeyPatch.context() as patch:
-        for key, value in server.environ().items():
+        for key, value in server.environ(*PROVIDERS).items():
             patch.setenv(key, value)
         preload_providers()
 
@@ -55,7 +56,7 @@ def libraries() -> None:
 @pytest.fixture
 async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelServer]:
     with ModelServer() as server:
-        for key, value in server.environ().items():
+        for key, value in server.environ(*PROVIDERS).items():
             monkeypatch.setenv(key, value)
         yield server
         await close_connections()
@@ -295,7 +296,7 @@ async def test_half_a_json_is_a_bad_reply(server: ModelServer, name: str) -> Non
 @ALL
 async def test_a_server_that_is_not_there_is_worth_another_try(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as gone:
-        environ = gone.environ()
+        environ = gone.environ(*PROVIDERS)
     for key, value in environ.items():
         monkeypatch.setenv(key, value)
     error = await refused(name)

@@ -4,17 +4,21 @@ Opt-in, see tests/support/real_model.py for the three lines that run it.
 """
 
 import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from sessions_app.engine.transcript_types import UserEntry
+from sessions_app.log import stream
 from sessions_app.worker.models.base import Delta, Reply, Request, Text
 from sessions_app.worker.models.providers import close_connections
 from sessions_app.worker.models.registry import open_model
+from tests.conftest import MakeStack
 from tests.support import real_model
 from tests.support.real_model import MODEL, RealModelServer
-from tests.support.waiting import wait_until_async
+from tests.support.running import Running
+from tests.support.waiting import wait_until, wait_until_async
 
 pytestmark = [
     pytest.mark.real_model,
@@ -85,3 +89,33 @@ async def test_the_next_request_is_answered_after_a_stop(server: RealModelServer
         await stream.aclose()
     assert isinstance(first, Text)
     await close_connections()
+
+
+@pytest.mark.rule("D4", "D8", "E6", "C3")
+def test_a_turn_of_a_real_model_is_steered_and_then_stopped_in_mid_stream(
+    server: RealModelServer, make_stack: MakeStack
+) -> None:
+    make_stack(webs=0, workers=1, env=server.environ())
+    session = Running.create(model=MODEL)
+    session.submit("Tell me a very long story about a lighthouse.")
+    wait_until(lambda: any(piece.text for piece in stream.read(session.id)), "the first words", 240)
+    landing = session.steer("Tell it about a windmill instead.")
+    assert landing["lands"]["when"] == "safe_point"
+    first = server.cpu_s()
+    stopped = session.stop(reason="too long")
+    assert stopped["stopped"] is True
+    terminal = session.events("TurnInterrupted")[0]
+    assert terminal.data["phase"] == "model" and len(terminal.data["cut_off"]["text"]) > 0
+    assert server.cpu_s() - first < 5, "it was not waited for"
+    session.submit("Go on.")
+    delivered = session.until("SteerDelivered", timeout_s=60)
+    assert delivered.turn == session.events("TurnStarted")[1].turn
+    wait_until(lambda: any(piece.turn == delivered.turn for piece in stream.read(session.id)), "the second reply", 240)
+    assert session.stop(reason="enough")["stopped"] is True
+
+    def busy() -> float:
+        before = server.cpu_s()
+        threading.Event().wait(WATCHED_S)
+        return server.cpu_s() - before
+
+    wait_until(lambda: busy() < 0.02, "the model server's idleness", 20)

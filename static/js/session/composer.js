@@ -38,6 +38,8 @@ export class Composer {
     this.way = "steer";
     this.flying = "";
     this.receipt = "";
+    /** The message the receipt is about: what is said of it holds as long as it waits. */
+    this.landing = "";
     this.receiptTimer = 0;
     this.hinted = "";
     const draft = this.#readDraft();
@@ -103,7 +105,7 @@ export class Composer {
   /** @param {boolean} steerable */
   #drawHint(steerable) {
     const state = this.readState();
-    if (!steerable && this.receipt.endsWith("next step")) this.receipt = "";
+    if (this.receipt && !this.#waits(state)) this.receipt = "";
     const turn = primary(state)?.turn || null;
     const phase = turn ? this.view.turns.get(turn.id)?.phase : null;
     const mark = JSON.stringify([this.receipt, steerable, this.way, phase?.is, phase?.at, waiting(state), stopping(state)?.id]);
@@ -115,6 +117,13 @@ export class Composer {
     else if (this.way === "queue") write(this.hint, queueHint(state));
     else if (phase?.is === "tool") count(this.hint, () => `${this.way === "urgent" ? "Skips the rest, lands" : "Lands"} after this ${thing(phase.tool || "")}, ${counting(since(phase.at))} so far`);
     else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Lands before the next step; a final answer yields to it");
+  }
+
+  /** The message just sent still waits for what the receipt says; its event may come after its receipt. @param {State} state */
+  #waits(state) {
+    const loop = primary(state);
+    const there = [...(loop?.steers || []), ...(loop?.inbox || [])].some((entry) => entry.id === this.landing);
+    return (there || !this.view.authors.has(this.landing)) && (this.#steerable() || this.receipt.endsWith("next turn"));
   }
 
   /** What is in the box for a stop that sends it, or null. */
@@ -187,6 +196,7 @@ export class Composer {
 
   /** @param {Way} way @param {any} receipt */
   #landed(way, receipt) {
+    this.landing = receipt.input || receipt.steer || "";
     if (way === "queue") this.receipt = "Received. It runs after this turn";
     else if (!receipt.lands) return;
     else this.receipt = receipt.lands.when === "next_turn" ? "Received. Nothing is running now: it lands with the next turn" : "Received. It lands at the next step";

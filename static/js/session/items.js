@@ -8,8 +8,9 @@
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
+import { WHOLE_CHARS, drawFolded, drawInParts } from "./long.js";
 import { Output } from "./output.js";
-import { actorName, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, hue, outcomeWords, stoppedBy } from "../words.js";
+import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, hue, outcomeWords, plain, stoppedBy } from "../words.js";
 
 /** @param {string} at @param {boolean} [seconds] */
 export function when(at, seconds = false) {
@@ -21,12 +22,14 @@ export function when(at, seconds = false) {
  * @param {HTMLElement} element
  * @param {import("./view.js").Text} value
  * @param {Context} context
+ * @param {boolean} [live] it still grows: what one watched being written is not folded under one's eyes
  */
-export function words(element, value, context) {
+export function words(element, value, context, live = false) {
   if (typeof value === "string") {
     const node = element.firstChild;
-    if (node instanceof Text && element.childNodes.length === 1) grow(node, value);
-    else fill(element, value);
+    if (node instanceof Text && element.childNodes.length === 1 && (live || value.length <= WHOLE_CHARS || node.length * 2 > value.length)) grow(node, value);
+    else if (live || value.length <= WHOLE_CHARS) fill(element, document.createTextNode(value));
+    else drawFolded(element, value);
   } else if (value && "erased" in value) fill(element, el("i", { class: "muted" }, "erased"));
   else if (value && "ref" in value) fill(element, longText(element, value, context));
   else fill(element, el("span", { class: "muted" }, "…"));
@@ -36,7 +39,7 @@ export function words(element, value, context) {
 function longText(element, value, context) {
   const show = button(`Long text, ${Math.round(value.size / 1024).toLocaleString("en")} KiB. Show`, async () => {
     show.disabled = true;
-    fill(element, await context.readText(value.ref).catch((error) => `This text could not be read: ${error.message}`));
+    await drawInParts(element, await context.readText(value.ref).catch((error) => `This text could not be read: ${error.message}`));
   });
   return show;
 }
@@ -74,7 +77,7 @@ function reply(context) {
     element,
     draw(item) {
       const value = item.live ? item.said : item.text;
-      words(text, value, context);
+      words(text, value, context, Boolean(item.live));
       element.hidden = value === "" && !item.live;
       setAttribute(element, "data-live", Boolean(item.live));
       text.classList.toggle("cut", Boolean(item.cut));
@@ -96,7 +99,7 @@ function reasoning(context) {
     element,
     draw(item) {
       write(label, item.live ? "Thinking" : item.cut ? "Thoughts, cut off" : "Thoughts");
-      words(text, item.live ? item.said : item.text, context);
+      words(text, item.live ? item.said : item.text, context, Boolean(item.live));
       text.classList.toggle("cut", Boolean(item.cut));
       element.hidden = !item.live && item.text === "";
     },
@@ -135,8 +138,8 @@ function tool(context) {
 function drawCall(item, { line, more, full, element }) {
   const call = callLine(item.tool, item.args);
   write(line, call.split("\n", 1)[0]);
-  line.title = call.length > 400 ? `${call.slice(0, 400)}…` : call;
-  element.setAttribute("aria-label", `${item.tool}: ${call.slice(0, 120)}`);
+  line.title = plain(call.length > 400 ? `${call.slice(0, 400)}…` : call);
+  element.setAttribute("aria-label", plain(`${item.tool}: ${call.slice(0, 120)}`));
   const whole = callInFull(item.tool, item.args);
   more.hidden = whole === "";
   write(full, whole);
@@ -171,7 +174,7 @@ function drawStatus(item, { dot, status, element }) {
 function drawLeft(item, left) {
   const surviving = item.outcome?.processes?.surviving || [];
   left.hidden = surviving.length === 0;
-  write(left, `Still running: ${surviving.map((/** @type {any} */ p) => `${p.command} (${p.pid})`).join(", ")}`);
+  write(left, `Still running: ${surviving.map((/** @type {any} */ p) => `${apart(p.command)} (${p.pid})`).join(", ")}`);
 }
 
 /** @returns {Drawing} */
@@ -181,7 +184,7 @@ function note() {
     element,
     draw(item) {
       const quote = typeof item.quote === "string" ? item.quote : "";
-      fill(element, item.words, quote && el("bdi", {}, `“${quote.length > 160 ? `${quote.slice(0, 160)}…` : quote}”`));
+      fill(element, item.words, quote && `“${apart(quote.length > 160 ? `${quote.slice(0, 160)}…` : quote)}”`);
       setAttribute(element, "title", item.at && exact(item.at));
     },
   };
@@ -229,7 +232,7 @@ function stopped() {
       const reason = later?.reason || data.reason;
       fill(
         head, el("strong", {}, stoppedBy(data, actor)), " at ", when(event.at, true),
-        ...(typeof reason === "string" && reason !== "" ? [": ", el("bdi", {}, `“${reason}”`)] : []),
+        ...(typeof reason === "string" && reason !== "" ? [`: “${apart(reason)}”`] : []),
       );
       fill(facts, ...stopFacts(data), el("a", { href: `/interruptions/${event.turn}` }, "details"));
     },

@@ -2,11 +2,12 @@
 import { byId, fill, el, openDialog, readJson, button } from "../dom.js";
 import { Refused, call, commandId } from "../rest.js";
 import { sampleServerTime } from "../clock.js";
+import { plain } from "../words.js";
 import { Composer } from "./composer.js";
 import { listenDialogs, typing } from "./dialogs.js";
 import { Older } from "./older.js";
 import { drawPresence } from "./presence.js";
-import { Queue } from "./queue.js";
+import { Queue, firstPaused } from "./queue.js";
 import { Receipt } from "./receipt.js";
 import { Side } from "./side.js";
 import { Connection } from "./socket.js";
@@ -32,6 +33,8 @@ sampleServerTime(boot.now);
 
 /** Pieces of live text that came before the replay was over. @type {any[]} */
 let early = [];
+/** @type {Set<string>} commands of this page, to know what it did itself from what others did */
+const ours = new Set();
 let live = false;
 let lostAt = Date.now();
 let repairedAt = -Infinity;
@@ -54,7 +57,7 @@ const connection = new Connection({
   },
 });
 
-const strip = new Strip({ title: byId("title"), state: byId("state"), connection: byId("connection"), announce: byId("announce") });
+const strip = new Strip({ title: byId("title"), state: byId("state"), paused: byId("paused"), connection: byId("connection"), announce: byId("announce") });
 const timeline = new Timeline({
   place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
   context: { readText }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
@@ -109,6 +112,7 @@ const FRAMES = {
     early = frame.live.steps.slice();
     for (const phase of frame.live.phases) view.setPhase(phase);
     drawPresence(byId("watching"), frame.live.presence);
+    view.meet(frame.live.presence);
   },
   caught_up() {
     live = true;
@@ -119,7 +123,10 @@ const FRAMES = {
   delta: (frame) => void (live ? stream(frame) : early.push(frame)),
   stopping: (frame) => view.acknowledged(frame),
   retrying: (frame) => view.setPhase({ ...frame, phase: "retry" }),
-  presence: (frame) => drawPresence(byId("watching"), frame.people),
+  presence(frame) {
+    drawPresence(byId("watching"), frame.people);
+    view.meet(frame.people);
+  },
   you: (frame) => onYou(frame.you),
   beat: (frame) => sampleServerTime(frame.now),
 };
@@ -131,17 +138,32 @@ function onEvent(event) {
   if (live) sampleServerTime(event.at);
   if (event.type === "SessionChanged" && event.data.title) title = event.data.title;
   if (event.type === "TurnInterrupted") stop?.ended(event.turn || "");
+  if (event.type === "MemberChanged" && event.data.role && !view.people.has(event.data.person)) void meetMembers();
   if (event.type === "InputCancelled" || event.type === "SteerWithdrawn") returned(event);
   composer?.seen(event.cause);
   stop?.seen(event.cause);
 }
 
-/** Words that come back go into their author's box, if it is empty. @param {LogEvent} event */
+/**
+ * Words that come back go into their author's box, if it is empty: on the page that took them back, and on all pages of
+ * the author when somebody else, or a stop, gave them back.
+ * @param {LogEvent} event
+ */
 function returned(event) {
   const { input, steer, reason, text } = event.data;
   if (view.authors.get(input || steer)?.id !== you.id || ["promoted", "as_input"].includes(reason)) return;
+  const tookBack = ["client_retracted", "sender", "owner"].includes(reason) && event.actor.id === you.id;
+  if (tookBack && !ours.has(event.cause || "")) return;
   if (typeof text === "string") composer?.giveBack(text);
   else if (text?.ref) void attempt(async () => composer?.giveBack(await readText(text.ref)));
+}
+
+/** Who takes part, by name: a change of that says whom by id. Observers are not told. */
+async function meetMembers() {
+  if (you.role === "observer") return;
+  const { items } = await call("GET", `/sessions/${session}/members`).catch(() => ({ items: [] }));
+  view.meet(items.map((/** @type {{ person: string, name: string }} */ { person, name }) => ({ id: person, name })));
+  timeline.schedule();
 }
 
 /** Rights changed while the page is open: what the page offers is made anew by the server. @param {any} now */
@@ -167,22 +189,29 @@ function drawAround() {
   const dock = document.getElementById("dock");
   if (dock) dock.hidden = state.status === "closed" && can("submit");
   byId("closed").hidden = state.status !== "closed";
-  document.title = `${title} · steerweb`;
+  drawWhileOpen(state.status === "open");
+  document.title = `${plain(title)} · steerweb`;
+}
+
+/** What a closed session refuses is not offered; a dialog about it that is open closes. @param {boolean} open */
+function drawWhileOpen(open) {
+  for (const element of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-while-open]"))) {
+    if (!(element instanceof HTMLDialogElement)) element.hidden = !open;
+    else if (!open) element.close();
+  }
 }
 
 /** The first paused message goes on; the others stay. */
 function sendNext() {
-  for (const loop of Object.values(state.loops)) {
-    const steer = loop.steers.find((entry) => entry.held); // as the chips stand: steers first
-    const input = loop.inbox.find((entry) => entry.held);
-    if (steer) return command("release", { steers: [steer.id] });
-    if (input) return command("release", { inputs: [input.id] });
-  }
+  const next = firstPaused(state);
+  if (next) command("release", next.what);
 }
 
 /** @param {string} verb @param {Record<string, any>} body */
 function command(verb, body) {
-  void attempt(() => connection.send({ t: verb, id: commandId(), ...body }));
+  const id = commandId();
+  ours.add(id);
+  void attempt(() => connection.send({ t: verb, id, ...body }));
 }
 
 /** @param {() => Promise<any>} act */
@@ -268,4 +297,6 @@ listenKeys();
 listenDialogs(session, () => openDialog(/** @type {HTMLDialogElement} */ (byId("keys"))));
 if (new URLSearchParams(location.search).has("from")) sayForm?.querySelector("textarea")?.focus();
 timeline.draw();
+new ResizeObserver(() => timeline.cover(byId("notice").offsetHeight)).observe(byId("notice"));
 connection.start();
+void meetMembers();

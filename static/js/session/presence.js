@@ -1,6 +1,6 @@
 /** Who is here: faces in the strip, names for a screen reader. */
 import { el, fill } from "../dom.js";
-import { hue, initials } from "../words.js";
+import { hue, initials, plain } from "../words.js";
 
 /** @typedef {{ id: string, name: string, role?: string, devices?: unknown[], away?: boolean }} Person */
 
@@ -8,7 +8,7 @@ const SHOWN = 5;
 
 /** One person's face. @param {{ id: string, name: string, away?: boolean }} person @param {string} [kind] */
 export function face(person, kind = "") {
-  return el("span", { class: `face ${hue(person.id)} ${kind}`.trim(), title: person.name, "data-away": Boolean(person.away) }, initials(person.name));
+  return el("span", { class: `face ${hue(person.id)} ${kind}`.trim(), title: plain(person.name), "data-away": Boolean(person.away) }, initials(plain(person.name)));
 }
 
 /**
@@ -23,8 +23,8 @@ export function drawPresence(place, people) {
   fill(
     place,
     ...shown.map((person) => face(person)),
-    rest.length > 0 && el("span", { class: "face more", title: rest.map((person) => person.name).join(", ") }, `+${rest.length}`),
+    rest.length > 0 && el("span", { class: "face more", title: rest.map((person) => plain(person.name)).join(", ") }, `+${rest.length}`),
   );
   place.setAttribute("role", "img");
-  place.setAttribute("aria-label", unique.length ? `Watching: ${unique.map((person) => person.name).join(", ")}` : "Nobody else is watching");
+  place.setAttribute("aria-label", unique.length ? `Watching: ${unique.map((person) => plain(person.name)).join(", ")}` : "Nobody else is watching");
 }

@@ -1,13 +1,30 @@
 /** What waits: undelivered steers and waiting or paused messages as chips, each with what one can do about it. */
 import { button, el, fill, openDialog, openMenu } from "../dom.js";
-import { actorName, hue } from "../words.js";
+import { actorName, hue, plain, startOf } from "../words.js";
 import { primary } from "./state.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./state.js").Input} Input @typedef {import("./state.js").Steer} Steer */
 /** @typedef {(verb: string, body: Record<string, any>) => void} Command sends and shows what goes wrong */
-/** @typedef {{ label: string, act: () => void }} Deed */
+/** @typedef {{ label: string, act: () => void }} Deed what it shows; what it is called says which message it is about, too */
 
 const SHOWN_CHARS = 300;
+
+/** The words of a message that waits. @param {import("./view.js").View} view @param {string} id @returns {string} */
+export function textOf(view, id) {
+  const text = view.texts.get(id);
+  return typeof text === "string" ? text : text && "ref" in text ? "(a long text)" : "…";
+}
+
+/** The paused message that "Send next" lets go on, as the chips stand: steers first. @param {State} state @returns {{ id: string, what: Record<string, string[]> } | null} */
+export function firstPaused(state) {
+  for (const loop of Object.values(state.loops)) {
+    const steer = loop.steers.find((entry) => entry.held);
+    const input = loop.inbox.find((entry) => entry.held);
+    if (steer) return { id: steer.id, what: { steers: [steer.id] } };
+    if (input) return { id: input.id, what: { inputs: [input.id] } };
+  }
+  return null;
+}
 
 export class Queue {
   /**
@@ -32,17 +49,16 @@ export class Queue {
     const steers = loop?.steers || [];
     const inbox = loop?.inbox || [];
     this.marked = Boolean(loop?.turn?.mark);
-    const mark = JSON.stringify([running, this.marked, steers, inbox.map((entry) => [entry, this.#text(entry.id)]), steers.map(({ id }) => this.#text(id))]);
+    const mark = JSON.stringify([running, this.marked, steers, inbox, [...steers, ...inbox].map(({ id }) => this.#start(id))]);
     if (mark === this.drawn) return;
     this.drawn = mark;
     fill(this.place, ...steers.map((steer) => this.#steer(steer, running)), ...inbox.map((entry, at) => this.#input(entry, at, inbox, running)));
     this.place.hidden = !steers.length && !inbox.length;
   }
 
-  /** @param {string} id @returns {string} */
-  #text(id) {
-    const text = this.view.texts.get(id);
-    return typeof text === "string" ? text : text && "ref" in text ? "(a long text)" : "…";
+  /** As much of a message as a chip shows and says. @param {string} id @returns {string} */
+  #start(id) {
+    return textOf(this.view, id).slice(0, SHOWN_CHARS * 3);
   }
 
   /** @param {Steer} steer @param {boolean} running */
@@ -69,24 +85,25 @@ export class Queue {
       { label: "Take back", act: () => this.command("retract", { input: entry.id }) },
     ];
     if (entry.held) return this.#chip(entry, "paused", release({ inputs: [entry.id] }, this.command), [giveBack({ inputs: [entry.id] }, this.command), ...deeds]);
-    const promote = running ? { label: "At next step", act: () => this.command("edit", { input: entry.id, promote: "normal" }) } : null;
+    const promote = running ? { label: "Send at next step", act: () => this.command("edit", { input: entry.id, promote: "normal" }) } : null;
     return this.#chip(entry, place, promote, deeds);
   }
 
   /** @param {Input | Steer} entry @param {string} where @param {Deed | null} first @param {Deed[]} more */
   #chip(entry, where, first, more) {
-    const text = this.#text(entry.id);
+    const text = this.#start(entry.id);
+    const start = startOf(text);
     const acts = this.can.includes("edit");
-    const name = actorName(entry.author);
     const chip = el(
       "span", { class: `chip ${hue(entry.author.id)}${acts ? "" : " read"}`, "data-held": entry.held, "data-id": entry.id },
-      el("b", {}, el("bdi", {}, name)),
-      el("span", { class: "what", dir: "auto", title: text.slice(0, SHOWN_CHARS * 3) }, text.slice(0, SHOWN_CHARS).replace(/\s+/g, " ")),
+      el("b", {}, actorName(entry.author)),
+      el("span", { class: "what", dir: "auto", title: plain(text) }, text.slice(0, SHOWN_CHARS).replace(/\s+/g, " ")),
       el("span", { class: "where" }, where),
     );
     if (!acts || !more.length) return chip;
-    const menu = button(`More about ${name}’s message`, () => openMenu(menu, more, "What to do with this message"), { kind: "quiet", iconName: "more" });
-    chip.append(...(first ? [button(first.label, first.act)] : []), menu);
+    const named = more.map((deed) => ({ ...deed, name: `${deed.label}: ${start}` }));
+    const menu = button(`More about ${plain(entry.author.name)}’s message: ${start}`, () => openMenu(menu, named, `What to do with the message: ${start}`), { kind: "quiet", iconName: "more" });
+    chip.append(...(first ? [button(first.label, first.act, { name: `${first.label}: ${start}` })] : []), menu);
     return chip;
   }
 

@@ -3,13 +3,16 @@
  * says stopped before the terminal event says so.
  */
 import { button, el, fill, setAttribute } from "../dom.js";
-import { REASONS, actorName, count as countOf, duration, endedByWords, fromDevice } from "../words.js";
+import { REASONS, actorName, apart, count as countOf, duration, endedByWords, fromDevice, startOf } from "../words.js";
 import { count, serverNow, since } from "../clock.js";
 import { many, when } from "./items.js";
+import { firstPaused, textOf } from "./queue.js";
+import { waiting } from "./strip.js";
 
 /** @typedef {import("./view.js").StopView} StopView @typedef {import("./state.js").State} State */
+/** @typedef {{ held: number, next: string }} Paused how many messages, and the start of the one that would go on first */
 
-/** How long a receipt stays once something runs again. */
+/** How long a receipt that nobody put away stays once something runs again. */
 const LINGER_MS = 12_000;
 /** A stop that ended this recently is still shown by a page that is opened now. */
 const RECENT_MS = 60_000;
@@ -23,7 +26,8 @@ export class Receipt {
     this.place = place;
     this.you = you;
     this.actions = actions;
-    this.dismissed = "";
+    /** @type {Set<string>} stops whose receipt was put away on this page */
+    this.dismissed = new Set();
     this.drawn = "";
     this.typing = "";
   }
@@ -37,20 +41,22 @@ export class Receipt {
       this.drawn = "";
       return;
     }
-    const held = heldNow(state);
+    const { held } = waiting(state);
+    const next = startOf(textOf(view, firstPaused(state)?.id || ""));
     const reason = this.#reasonOf(shown, view);
-    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, reason]);
+    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, reason]);
     if (mark === this.drawn) return;
     this.drawn = mark;
-    fill(this.place, this.#element(shown, held, reason));
+    fill(this.place, this.#element(shown, { held, next }, reason));
   }
 
   /** @param {StopView} stop @param {State} state */
   #wanted(stop, state) {
     const { request, turns } = stop.event.data;
+    if (this.dismissed.has(request)) return false;
     if (state.requests[request]) return true;
     const last = stop.ends[stop.ends.length - 1];
-    if (!last || this.dismissed === request) return false;
+    if (!last) return false;
     const age = since(last.at);
     const runsAgain = Object.values(state.loops).some((loop) => loop.turn && !turns.includes(loop.turn.id));
     return age < (runsAgain ? LINGER_MS : RECENT_MS) || (!runsAgain && this.drawn !== "");
@@ -63,14 +69,15 @@ export class Receipt {
     return typeof reason === "string" ? reason : "";
   }
 
-  /** @param {StopView} stop @param {number} held @param {string} reason */
-  #element(stop, held, reason) {
+  /** @param {StopView} stop @param {Paused} paused @param {string} reason */
+  #element(stop, paused, reason) {
     const over = stop.ends.length > 0 && stop.ends.length >= stop.event.data.turns.length;
-    const receipt = el("section", { class: "receipt", "aria-label": "Stop receipt" }, this.#stages(stop, over), this.#whatWaits(stop, over, held));
+    const receipt = el("section", { class: "receipt", "aria-label": "Stop receipt" }, this.#stages(stop, over), this.#whatWaits(stop, over, paused));
     if (over) {
       receipt.dataset.seq = String(stop.ends[stop.ends.length - 1].seq);
-      receipt.append(this.#reason(stop, reason), button("Close the receipt", () => this.#dismiss(stop), { kind: "quiet close", iconName: "close" }));
-    } else if (reason) receipt.append(el("p", { class: "prose" }, "Why: ", el("bdi", {}, `“${reason}”`)));
+      receipt.append(this.#reason(stop, reason));
+    } else if (reason) receipt.append(why(reason));
+    receipt.append(button("Close the receipt", () => this.#dismiss(stop), { kind: "quiet close", iconName: "close" }));
     setAttribute(receipt, "data-over", over);
     return receipt;
   }
@@ -87,19 +94,22 @@ export class Receipt {
     );
   }
 
-  /** @param {StopView} stop @param {boolean} over @param {number} held */
-  #whatWaits({ event, ends }, over, held) {
+  /** @param {StopView} stop @param {boolean} over @param {Paused} paused */
+  #whatWaits(stop, over, { held, next }) {
+    const { event, ends } = stop;
     if (!over) return el("p", {}, before(event.data.queue));
     const unproven = ends.some((end) => end.data.processes?.unknown || many(end.data.processes?.surviving));
     const line = el("p", {}, unproven ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, after(held));
     if (!held || !this.you.can.includes("release")) return line;
     return el("div", { class: "acts start" }, line,
-      button("Send next", this.actions.sendNext), button(held === 1 ? "Give back" : "Give all back", this.actions.giveBack), button("Leave", () => this.#dismissCurrent()));
+      button("Send next", this.actions.sendNext, { name: `Send next: ${next}` }),
+      button(held === 1 ? "Give back" : "Give all back", this.actions.giveBack, { name: held === 1 ? `Give back: ${next}` : `Give all back: ${held} paused messages, to their authors` }),
+      button("Leave", () => this.#dismiss(stop), { name: held === 1 ? "Leave it paused" : "Leave them paused" }));
   }
 
   /** Why, afterwards, by whoever pressed. @param {StopView} stop @param {string} reason */
   #reason(stop, reason) {
-    if (reason) return el("p", { class: "prose" }, "Why: ", el("bdi", {}, `“${reason}”`));
+    if (reason) return why(reason);
     const turn = stop.ends[0].turn;
     if (stop.event.actor.id !== this.you.id || !turn) return "";
     const give = (/** @type {string} */ words) => words.trim() && void this.actions.giveReason(turn, words.trim());
@@ -117,15 +127,14 @@ export class Receipt {
 
   /** @param {StopView} stop */
   #dismiss(stop) {
-    this.dismissed = stop.event.data.request;
+    this.dismissed.add(stop.event.data.request);
     this.place.hidden = true;
     this.drawn = "";
   }
-
-  #dismissCurrent() {
-    /** @type {HTMLElement | null} */ (this.place.querySelector(".close"))?.click();
-  }
 }
+
+/** @param {string} reason */
+const why = (reason) => el("p", { class: "prose" }, `Why: “${apart(reason)}”`);
 
 /** @param {string} name @param {boolean} done @param {HTMLElement} value */
 const stage = (name, done, value) => el("li", { "data-done": done }, el("b", {}, name), value);
@@ -158,9 +167,4 @@ function before(queue) {
 function after(held) {
   if (held) return `${countOf(held, "message stays", "messages stay")} paused, nothing starts by itself.`;
   return "Nothing waits. The conversation and all finished steps are kept.";
-}
-
-/** @param {State} state */
-function heldNow(state) {
-  return Object.values(state.loops).reduce((sum, loop) => sum + [...loop.inbox, ...loop.steers].filter((entry) => entry.held).length, 0);
 }

@@ -63,10 +63,11 @@ const CONNECTIONS = /** @type {Record<Status, [string, string]>} */ ({
 const STALE_AFTER_MS = 1_000;
 
 export class Strip {
-  /** @param {{ title: HTMLElement, state: HTMLElement, connection: HTMLElement, announce: HTMLElement }} parts */
-  constructor({ title, state, connection, announce }) {
+  /** @param {{ title: HTMLElement, state: HTMLElement, paused: HTMLElement, connection: HTMLElement, announce: HTMLElement }} parts */
+  constructor({ title, state, paused, connection, announce }) {
     this.title = title;
     this.state = state;
+    this.paused = paused;
     this.words = /** @type {HTMLElement} */ (state.firstElementChild);
     this.connection = connection;
     this.announce = announce;
@@ -90,10 +91,17 @@ export class Strip {
       stopCounting(this.words);
       write(this.words, words());
     }
+    this.#drawPaused(waiting(state).held, described);
     const [text, is] = status === "live" && delayed ? ["Live updates delayed", "delayed"] : CONNECTIONS[status];
     write(this.connection, text);
     this.connection.dataset.is = is;
     if (!stale) this.#say(described);
+  }
+
+  /** What a stop set aside stays in sight, also while something else runs. @param {number} held @param {Described} described */
+  #drawPaused(held, described) {
+    this.paused.hidden = !held || described.words().endsWith("paused");
+    write(this.paused, `${held} paused`);
   }
 
   /** Spoken once per change of kind, never per second. @param {Described} described */

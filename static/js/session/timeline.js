@@ -36,6 +36,23 @@ export class Timeline {
     place.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     new ResizeObserver(() => this.atEnd && this.toEnd()).observe(place);
     pill.addEventListener("click", () => this.toEnd());
+    column.addEventListener("click", (event) => this.#unfolded(event));
+    this.covered = 0;
+  }
+
+  /**
+   * Something stands over the top of the timeline: there is room to scroll from under it, and what one reads stays where
+   * it is on the screen, at the end as elsewhere.
+   * @param {number} px its height; 0: nothing
+   */
+  cover(px) {
+    const more = px - this.covered;
+    if (!more) return;
+    const { scrollTop } = this.place; // before the browser fits it to the new height
+    this.covered = px;
+    this.place.style.setProperty("--covered", `${px}px`);
+    if (this.atEnd) this.toEnd();
+    else this.place.scrollTop = scrollTop + more;
   }
 
   /** Draw on the next frame (a hidden page has no frames: then soon). */
@@ -77,6 +94,16 @@ export class Timeline {
     block.element.focus({ preventScroll: true });
   }
 
+  /** Whoever opens a long text reads it from there: new things do not take one to the end. @param {Event} event */
+  #unfolded(event) {
+    if (!(/** @type {Element} */ (event.target).closest(".fold, summary"))) return;
+    requestAnimationFrame(() => {
+      const { scrollTop, scrollHeight, clientHeight } = this.place;
+      this.atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+      this.#showPill();
+    });
+  }
+
   #placeBlocks() {
     const wanted = new Set();
     let before = /** @type {Element} */ (this.more);
@@ -89,6 +116,7 @@ export class Timeline {
         if (block.kind === "turn") this.view.dirty.add(block.key);
         else this.unseen += 1;
       }
+      if (block.kind === "note") dom.drawNote(block.item);
       if (before.nextElementSibling !== dom.element) before.after(dom.element);
       before = dom.element;
     }
@@ -115,7 +143,7 @@ export class Timeline {
 
   /** The first thing in sight. @returns {Element | null} */
   #anchor() {
-    const top = this.place.getBoundingClientRect().top;
+    const top = this.place.getBoundingClientRect().top + this.covered;
     const below = (/** @type {Element} */ element) => element.getBoundingClientRect().bottom > top;
     const block = [...this.column.children].find((child) => child !== this.more && below(child));
     return [...(block?.children || [])].find(below) || block || null;
@@ -145,14 +173,21 @@ class BlockDom {
     /** @type {Map<string, { drawing: import("./items.js").Drawing, stamp: number }>} */
     this.items = new Map();
     if (block.kind === "note") {
-      const drawing = DRAWINGS.note(context);
-      drawing.draw(block.item);
-      this.element = drawing.element;
+      this.note = DRAWINGS.note(context);
+      this.noted = -1;
+      this.element = this.note.element;
     } else {
       this.header = el("header");
       this.element = el("section", { class: "turn", id: `turn-${block.key}`, tabindex: "-1" }, this.header);
     }
     this.headed = "";
+  }
+
+  /** @param {Item} item */
+  drawNote(item) {
+    if (item.stamp === this.noted) return;
+    this.noted = item.stamp;
+    this.note?.draw(item);
   }
 
   /** @param {TurnView} turn @returns {number} how many items are new */

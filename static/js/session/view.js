@@ -13,7 +13,7 @@
  * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
  */
 import { serverNow } from "../clock.js";
-import { RULES } from "./view_rules.js";
+import { RULES, memberWords } from "./view_rules.js";
 
 let stamps = 0;
 /** Changes drive drawing: whatever has a new stamp is drawn anew. */
@@ -30,6 +30,8 @@ export class View {
     this.texts = new Map(Object.entries(texts));
     /** @type {Map<string, Actor>} */
     this.authors = new Map();
+    /** @type {Map<string, string>} names by person, as far as they were met */
+    this.people = new Map();
     /** @type {Map<string, StopView>} */
     this.stops = new Map();
     /** @type {Set<string>} turns to draw anew */
@@ -45,6 +47,7 @@ export class View {
   /** One event further. Each event is applied once, in order. @param {LogEvent} event */
   apply(event) {
     const turn = event.turn ? this.turn(event) : null;
+    if (event.actor.kind === "person") this.people.set(event.actor.id, event.actor.name);
     if (turn) turn.events.push(event);
     RULES[event.type]?.(this, event, turn);
     if (turn) this.touch(turn);
@@ -91,6 +94,16 @@ export class View {
   note(event, values) {
     const key = `n:${event.seq}`;
     this.blocks.push({ kind: "note", key, item: { key, kind: "note", stamp: stamp(), at: event.at, seq: event.seq, ...values } });
+  }
+
+  /** Names that no event said. What was told without one is told again. @param {{ id: string, name: string }[]} people */
+  meet(people) {
+    for (const { id, name } of people) this.people.set(id, name);
+    for (const block of this.blocks) {
+      if (block.kind !== "note" || !block.item.member) continue;
+      const words = memberWords(this, block.item.member);
+      if (words !== block.item.words) Object.assign(block.item, { words, stamp: stamp() });
+    }
   }
 
   /** @param {string} id of an input or steer @param {LogEvent} event that holds its words */
@@ -149,13 +162,15 @@ export class View {
     this.stops.get(frame.request)?.acknowledged.set(frame.turn, frame.acknowledged_ms);
   }
 
-  /** What the server knows of a turn's phase this moment. @param {{ turn: string, phase: string, since?: string, attempt?: number, next_at?: string }} live */
+  /** What the server knows of a turn's phase this moment. @param {{ turn: string, phase: string, since?: string, attempt?: number, next_at?: string, call?: string }} live */
   setPhase(live) {
     const turn = this.turns.get(live.turn);
     if (!turn || turn.end) return;
     const at = live.since ? Date.parse(live.since) : turn.phase?.at || serverNow();
+    const call = live.call ? turn.keys.get(`c:${live.call}`) : undefined;
+    if (live.phase === "tool" && call && call.state !== "running") return; // the log knows further: that call is over
     if (live.phase !== turn.phase?.is || live.phase === "retry") {
-      turn.phase = { is: live.phase, at, tool: turn.phase?.tool, nextAt: live.next_at, attempt: live.attempt };
+      turn.phase = { is: live.phase, at, tool: call?.tool || turn.phase?.tool, nextAt: live.next_at, attempt: live.attempt };
       this.touch(turn);
     }
   }
@@ -166,6 +181,7 @@ export class View {
    */
   prepend(events) {
     const older = new View();
+    older.people = this.people;
     for (const event of events) older.apply(event);
     for (const [id, before] of older.turns) {
       const after = this.turns.get(id);

@@ -1,5 +1,5 @@
 /** What each event type adds to the timeline; `view.js` calls these, one per type. */
-import { actorName, fromDevice, modeWords, thing, withdrawnWords } from "../words.js";
+import { actorName, apart, fromDevice, modeWords, thing, withdrawnWords } from "../words.js";
 
 /** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./state.js").LogEvent} LogEvent */
 
@@ -29,6 +29,7 @@ function phase(turn, event, is, tool) {
 /** Where a steer landed, in words. @param {TurnView} turn @returns {string} */
 function landed(turn) {
   const last = turn.items[turn.items.length - 1];
+  if (last?.kind === "tool" && last.state === "withdrawn") return `landed here, in place of ${last.more ? "these calls" : `this ${thing(last.tool)}`}`;
   if (last?.kind === "tool") return last.outcome?.outcome === "not_run" ? "landed here, what had not started was skipped" : `landed after this ${thing(last.tool)}`;
   if (last?.replacedBy) return "landed here";
   return turn.items.some((item) => item.kind === "text" || item.kind === "tool") ? "landed here" : "landed with this turn";
@@ -63,6 +64,15 @@ function givenBack(view, event, id) {
   view.note(event, { words: `${actorName(view.authors.get(id))}’s message was ${withdrawnWords(reason)}: `, quote: event.data.text });
 }
 
+/** Who made whom what, as far as it is known: observers are not told. @param {View} view @param {{ by: import("./state.js").Actor, person?: string, role?: string | null }} member */
+export function memberWords(view, { by, person, role }) {
+  if (!person) return `${actorName(by)} changed who takes part`;
+  if (person === by.id) return role ? `${actorName(by)} is an ${role} now` : `${actorName(by)} left this session`;
+  const name = view.people.get(person);
+  const whom = name === undefined ? "somebody" : apart(name);
+  return `${actorName(by)} ${role ? `made ${whom} an ${role}` : `removed ${whom}`}`;
+}
+
 /** @type {Record<string, Rule>} */
 export const RULES = {
   SessionChanged(view, event) {
@@ -74,7 +84,9 @@ export const RULES = {
   SessionCreated: (view, event) => void (view.createdBy = event.cause),
   MemberChanged(view, event) {
     const first = event.cause !== null && event.cause === view.createdBy; // whoever creates a session owns it: no news
-    if (!first) view.note(event, { words: `${actorName(event.actor)} changed who takes part` });
+    if (first) return;
+    const member = { by: event.actor, ...event.data };
+    view.note(event, { member, words: memberWords(view, member) });
   },
   ContentErased: (view, event) => view.note(event, { words: `${actorName(event.actor)} erased the words of an earlier entry` }),
   ModeChanged: (view, event) => view.note(event, { words: `${actorName(event.actor)} changed the mode: the agent ${modeWords(event.data.mode)}` }),
@@ -129,7 +141,7 @@ export const RULES = {
     reply(view, event, turn, { cut: "replaced", replacedBy: names });
     turn.finished.add(event.step);
     for (const { call, tool, arguments: args } of event.data.calls || []) {
-      view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "withdrawn", replacedBy: names });
+      view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "withdrawn", replacedBy: names, more: event.data.calls.length > 1 });
     }
     phase(turn, event, "model");
   },
