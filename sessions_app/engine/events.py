@@ -90,7 +90,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "RuleRevoked": Shape(("rule",)),
     "ModeChanged": Shape(("mode",)),
     "LoopChanged": Shape(("model", "instructions", "replaced"), ("instructions",), ("instructions",)),
-    "ToolStarted": Shape(("call", "tool", "arguments", "replaced"), ("arguments",)),
+    "ToolStarted": Shape(("call", "tool", "arguments", "rule", "replaced"), ("arguments",)),
     "ToolSettled": Shape(
         ("call", "tool", "outcome", "output", "exit", "duration_ms", "processes", "replaced"),
         ("output", "processes.ended[].command", "processes.surviving[].command"),

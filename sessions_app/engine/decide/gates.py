@@ -5,7 +5,7 @@ has not started, a looser one the next step (I1). An answer, a stop, an urgent s
 session's lock: the first decides, and an answer that comes after is told so.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sessions_app.engine import rules
 from sessions_app.engine.commands import ChangeLoop, Effect, Resolve, RevokeRule, RuleSpec, SetMode, StartTool
@@ -15,18 +15,24 @@ from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_size
 from sessions_app.engine.state import Call, Loop, State, Turn, stricter
 
-Judgement = Literal["run", "ask", "forbidden"]
+
+class Judgement(NamedTuple):
+    """What becomes of a call; `rule` is the standing answer by which it runs, where it would have asked."""
+
+    verdict: Literal["run", "ask", "forbidden"]
+    rule: str | None = None
 
 
 def judge(state: State, turn: Turn, call: Call, effect: Effect | None, context: Context) -> Judgement:
     """What becomes of a call that is about to start. A reading call (no effect) always runs."""
     if effect is None or call.answer == "allow":
-        return "run"
+        return Judgement("run")
     if turn.mode == "plan":
-        return "forbidden"
+        return Judgement("forbidden")
     if turn.mode == "auto" and not effect.risky:
-        return "run"
-    return "run" if any(_covers(state, rule.id, call, effect, context) for rule in state.rules) else "ask"
+        return Judgement("run")
+    standing = next((rule.id for rule in state.rules if _covers(state, rule.id, call, effect, context)), None)
+    return Judgement("ask") if standing is None else Judgement("run", standing)
 
 
 def _covers(state: State, rule_id: str, call: Call, effect: Effect, context: Context) -> bool:

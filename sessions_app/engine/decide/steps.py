@@ -124,12 +124,14 @@ def start_tool(state: State, command: StartTool, context: Context) -> Decision:
     unasked = not_run(call, context)
     if unasked is not None:
         return _settle(loop, turn, call, unasked)
-    judgement = judge(state, turn, call, command.effect, context)
-    if judgement == "forbidden":
+    verdict, rule = judge(state, turn, call, command.effect, context)
+    if verdict == "forbidden":
         return _settle(loop, turn, call, Settlement("not_run", FORBIDDEN))
-    if judgement == "ask" and command.effect is not None:
+    if verdict == "ask" and command.effect is not None:
         return ask(loop, turn, call, command, command.effect)
     data = {"call": call.call, "tool": call.tool, "arguments": command.arguments}
+    if rule is not None:
+        data["rule"] = rule  # every call that a person let run says who and by what (H3)
     return Decision((Draft("ToolStarted", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "started"})
 
 
