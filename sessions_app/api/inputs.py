@@ -42,6 +42,12 @@ def retract_input(request: HttpRequest, session: Id, input_id: Id) -> HttpRespon
     return answer(control.retract_input(who(request), session, command_id(request), input_id))
 
 
+@router.post("/sessions/{session}/inputs/{input_id}/retry", response={200: replies.InputReceipt})
+def retry_input(request: HttpRequest, session: Id, input_id: Id) -> HttpResponse:
+    """Try a message again whose turn failed before anything was committed, ahead of what waits (B9)."""
+    return answer(control.retry_input(who(request), session, command_id(request), input_id))
+
+
 @router.post("/sessions/{session}/release", response={200: replies.Reply})
 def release(request: HttpRequest, session: Id, body: requests.Release | None = None) -> HttpResponse:
     """Release what a stop set aside: let it run, or give it back to its authors."""

@@ -17,7 +17,7 @@ from sessions_app.people.principals import Principal
 
 Kind = Literal["input", "steer"]
 _FATES: Final = {
-    "input": ["InputQueued", "TurnStarted", "InputCancelled"],
+    "input": ["InputQueued", "TurnStarted", "TurnFoldedInto", "InputCancelled"],
     "steer": ["SteerQueued", "SteerDelivered", "SteerWithdrawn"],
 }
 _FATE: Final = """SELECT type FROM event WHERE session_id = %s AND type = ANY(%s) AND position(%s IN facts) > 0
@@ -57,6 +57,11 @@ def retract_input(principal: Principal, session: str, command: str, input: str) 
             if refused.code == "input_not_found" and fate(session, "input", input) == "InputCancelled":
                 return {"retracted": False}
             raise
+
+
+def retry_input(principal: Principal, session: str, command: str, input: str) -> dict[str, Any]:
+    """Try a message again whose turn failed before anything was committed (B9): `{input, position, seq}`."""
+    return run(principal, session, command, "submit", commands.Retry(input, new_id()), ["retry", input]).receipt
 
 
 def steer(

@@ -150,6 +150,14 @@ class RuleSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """Try the opening input of a failed turn again, as a new input `again` (B9)."""
+
+    input: str
+    again: str
+
+
+@dataclass(frozen=True, slots=True)
 class Resolve:
     """Answer a gate (H3). `rule` is one of those offered with it; `rule_id` names it from then on."""
 
@@ -318,7 +326,7 @@ class SurvivorsEnded:
 
 Command = (
     Submit | EditInput | RetractInput | SendSteer | EditSteer | WithdrawSteer | Release | Interrupt | GiveReason | Close
-    | ChangeSession | SetMember | Erase | Resolve | RevokeRule | SetMode | ChangeLoop | Claim
+    | ChangeSession | SetMember | Erase | Retry | Resolve | RevokeRule | SetMode | ChangeLoop | Claim
     | BeginStep | FinishModel | StartTool | SettleTool | Fail | EndTurn
     | SurvivorsEnded
 )  # fmt: skip

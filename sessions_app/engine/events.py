@@ -71,7 +71,8 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "LoopIdle": Shape(()),
     "InputQueued": Shape(
-        ("input", "text", "agency", "delivery", "position", "request", "author", "replaced"), ("text",)
+        ("input", "text", "agency", "delivery", "position", "request", "author", "retries", "replaced"),
+        ("text",),
     ),
     "InputChanged": Shape(("input", "text", "agency", "delivery", "position", "request", "replaced"), ("text",)),
     "InputHeld": Shape(("inputs", "steers", "request")),
@@ -81,6 +82,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "SteerDelivered": Shape(("steer",)),
     "SteerWithdrawn": Shape(("steer", "reason", "text"), ("text",)),
     "TurnStarted": Shape(("index", "input", "worker", "epoch")),
+    "TurnFoldedInto": Shape(("input",)),
     "StepPlanned": Shape(
         ("text", "reasoning", "calls", "usage", "replaced"), ("text", "reasoning", "calls[].arguments")
     ),

@@ -77,7 +77,8 @@ def _input_queued(state: State, event: Event) -> State:
     loop, data = _loop(state, event), event.data
     entry = Input(data["input"], data["agency"], data["delivery"], _author(event), event.seq, event.seq)
     inbox = (*loop.inbox[: data["position"]], entry, *loop.inbox[data["position"] :])
-    return _note_then(state.with_loop(replace(loop, inbox=inbox)), event)
+    failed = None if "retries" in data else loop.failed
+    return _note_then(state.with_loop(replace(loop, inbox=inbox, failed=failed)), event)
 
 
 def _note_then(state: State, event: Event) -> State:
@@ -135,9 +136,8 @@ def _steer_gone(state: State, event: Event) -> State:
 
 def _turn_started(state: State, event: Event) -> State:
     loop, data = _loop(state, event), event.data
-    turn = Turn(
-        event.turn or "", data["index"], data["input"], data["worker"], data["epoch"], event.at_ms, mode=loop.mode
-    )
+    opening = next(entry for entry in loop.inbox if entry.id == data["input"])
+    turn = Turn(event.turn or "", data["index"], opening, data["worker"], data["epoch"], event.at_ms, mode=loop.mode)
     loop = replace(
         loop,
         status="running",
@@ -145,6 +145,7 @@ def _turn_started(state: State, event: Event) -> State:
         epoch=data["epoch"],
         inbox=without(loop.inbox, data["input"]),
         turn=turn,
+        failed=None,
     )
     return state.with_loop(loop)
 
@@ -254,6 +255,19 @@ def _output_superseded(state: State, event: Event) -> State:
     return _change_turn(state, event, lambda turn: replace(_next_step(turn, loop), usage=add_usage(turn.usage, usage)))
 
 
+def _folded_into(state: State, event: Event) -> State:
+    loop = _loop(state, event)
+    return state.with_loop(replace(loop, inbox=without(loop.inbox, event.data["input"])))
+
+
+def _turn_failed(state: State, event: Event) -> State:
+    turn = _loop(state, event).turn
+    state = _turn_ended(state, event)
+    if turn is None or turn.kept > 0:
+        return state
+    return state.with_loop(replace(_loop(state, event), failed=turn.opening))
+
+
 def _turn_ended(state: State, event: Event) -> State:
     state = state.with_loop(replace(_loop(state, event), turn=None))
     running = {loop.turn.id for loop in state.loops.values() if loop.turn is not None}
@@ -313,7 +327,8 @@ _RULES: Final[dict[str, Callable[[State, Event], State]]] = {
     "StepDone": _step_done,
     "OutputSuperseded": _output_superseded,
     "TurnDone": _turn_ended,
-    "TurnFailed": _turn_ended,
+    "TurnFailed": _turn_failed,
+    "TurnFoldedInto": _folded_into,
     "TurnInterrupted": _turn_ended,
     "InterruptRequested": _interrupt_requested,
 }

@@ -95,7 +95,7 @@ class Turn:
 
     id: str
     index: int
-    input: str
+    opening: Input
     worker: str
     epoch: int
     at_ms: int
@@ -112,7 +112,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One agent: its queues and at most one turn."""
+    """One agent: its queues and at most one turn. `failed`: what may be tried again, until a turn starts (B9)."""
 
     id: str
     agent: str
@@ -125,6 +125,7 @@ class Loop:
     inbox: tuple[Input, ...] = ()
     steers: tuple[Steer, ...] = ()
     turn: Turn | None = None
+    failed: Input | None = None
 
     def next_input(self) -> Input | None:
         """The input the next turn opens with: the first that is not set aside."""
@@ -230,16 +231,22 @@ def _request(data: Mapping[str, Any]) -> Request:
 def _loop(data: Mapping[str, Any]) -> Loop:
     return Loop(**{
         **data,
-        "inbox": tuple(Input(**{**entry, "author": Author(**entry["author"])}) for entry in data["inbox"]),
+        "inbox": tuple(map(_input, data["inbox"])),
         "steers": tuple(Steer(**{**entry, "author": Author(**entry["author"])}) for entry in data["steers"]),
         "turn": None if data["turn"] is None else _turn(data["turn"]),
+        "failed": None if data["failed"] is None else _input(data["failed"]),
     })  # fmt: skip
+
+
+def _input(data: Mapping[str, Any]) -> Input:
+    return Input(**{**data, "author": Author(**data["author"])})
 
 
 def _turn(data: Mapping[str, Any]) -> Turn:
     calls = data["calls"]
     return Turn(**{
         **data,
+        "opening": _input(data["opening"]),
         "calls": None if calls is None else tuple(Call(**call) for call in calls),
         "survivors": tuple(Survivors(**each) for each in data["survivors"]),
     })  # fmt: skip

@@ -48,6 +48,7 @@ class Transcript:
     _calls: tuple[Call, ...] = ()
     _results: dict[str, ResultEntry] = field(default_factory=dict)
     _note: str = ""
+    _opening: tuple[int, str] = (0, "")
     _changes: dict[str, str] = field(default_factory=dict)
     _told: set[int] = field(default_factory=set)
 
@@ -95,8 +96,12 @@ class Transcript:
             self._changes.pop("model", self.model), self._changes.pop("instructions", self.instructions)
         )  # fmt: skip
         text = self._texts.pop(event.data["input"], ERASED)
+        self._opening = len(self.entries), self._note
         self.entries.append(UserEntry(f"{self._note}\n\n{text}" if self._note else text))
         self._note = ""
+
+    def _on_turn_folded_into(self, event: Event) -> None:
+        self.entries.append(UserEntry(self._texts.pop(event.data["input"], ERASED)))
 
     def _on_steer_delivered(self, event: Event) -> None:
         steer = event.data["steer"]
@@ -129,6 +134,10 @@ class Transcript:
         self._note = stop_note(event, bool(cut), self.keep_partial)
 
     def _on_turn_failed(self, event: Event) -> None:
+        if event.data["steps"] == 0:  # nothing came of its opening input: as if it had not been asked (B9)
+            place, self._note = self._opening
+            del self.entries[place]
+            return
         self._note = "[Your last turn ended by a technical fault before you had finished.]"
 
 

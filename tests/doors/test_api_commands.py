@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from sessions_app.api import replies
+from sessions_app.engine import commands
 from sessions_app.ids import new_id
 from tests.doors.callers import caller
 from tests.support.world import World
@@ -167,3 +168,32 @@ def test_an_owner_erases_the_texts_of_one_event() -> None:
     assert b"a pasted key" not in events.response.content
     assert ana.post(f"/sessions/{world.session}/events/{seq}/erase", {"reason": "again"}).code == "not_found"
     assert ana.post(f"/sessions/{world.session}/events/0x1/erase", {"reason": "x"}).code == "invalid"
+
+
+@pytest.mark.rule("B3")
+def test_a_folding_input_joins_the_running_turn() -> None:
+    world, ana = World.create("ana"), caller("ana")
+    world.start()
+    world.plan("c1")
+    world.start_tool("c1")
+    sent = ana.post(f"/sessions/{world.session}/inputs", {"text": "and by date", "delivery": "fold"})
+    world.settle("c1")
+    world.begin()
+    assert [event.data["input"] for event in world.events("TurnFoldedInto")] == [sent.json["input"]]
+    late = ana.delete(f"/sessions/{world.session}/inputs/{sent.json['input']}")
+    assert (late.status, late.code) == (409, "already_taken")
+
+
+@pytest.mark.rule("B9", "A4")
+def test_a_message_that_failed_is_tried_again_once() -> None:
+    world, ana = World.create("ana"), caller("ana")
+    world.start("in vain")
+    failed = world.events("TurnStarted")[0].data["input"]
+    world.report(commands.Fail(world.turn, world.epoch, "provider_error", "HTTP 500"))
+    path, key = f"/sessions/{world.session}/inputs/{failed}/retry", new_id()
+    again, repeated = (ana.post(path, key=key) for _ in range(2))
+    assert (again.status, again.json) == (200, repeated.json)
+    assert ana.post(path).code == "input_not_found"
+    assert world.claim()
+    assert world.events("TurnStarted")[-1].data["input"] == again.json["input"]
+    assert world.events("InputQueued")[-1].data["text"] == "in vain"

@@ -125,8 +125,8 @@ class Memory:
 
     # -- what people and a worker do; the receipt, or for what makes something new its id
 
-    def submit(self, text: str = "hello", who: Actor = ANA) -> str:
-        return str(self.do(c.Submit(self.new_id("i"), text), who).receipt["input"])
+    def submit(self, text: str = "hello", who: Actor = ANA, **fields: Any) -> str:
+        return str(self.do(c.Submit(self.new_id("i"), text, **fields), who).receipt["input"])
 
     def steer(self, text: str = "left", *, urgent: bool = False, who: Actor = BEN) -> str:
         return str(self.do(c.SendSteer(self.new_id("s"), text, urgent), who).receipt["steer"])

@@ -12,8 +12,10 @@ from sessions_app.engine.transcript_types import AssistantEntry, ResultEntry, Us
 from tests.engine.harness import Memory
 
 TERMINALS = {"TurnDone", "TurnInterrupted", "TurnFailed"}
-WORK = {"StepPlanned", "ToolStarted", "ToolSettled", "StepDone", "OutputSuperseded", "SteerDelivered"}
-COMMITS = {"StepPlanned", "ToolStarted", "OutputSuperseded", "SteerDelivered"}
+WORK = {
+    "StepPlanned", "ToolStarted", "ToolSettled", "StepDone", "OutputSuperseded", "SteerDelivered", "TurnFoldedInto",
+}  # fmt: skip
+COMMITS = {"StepPlanned", "ToolStarted", "OutputSuperseded", "SteerDelivered", "TurnFoldedInto"}
 REASONS = {
     "client_retracted", "promoted", "cleared", "turn_interrupted", "turn_failed", "loop_closed", "session_closed",
 }  # fmt: skip
@@ -73,10 +75,10 @@ def turns_and_steps_are_numbered(log: list[Event]) -> None:
             assert event.data["index"] == turns
             assert event.data["epoch"] > epoch
             epoch = event.data["epoch"]
-        elif event.type in WORK - {"SteerDelivered"}:
+        elif event.type in WORK - {"SteerDelivered", "TurnFoldedInto"}:
             assert event.step == step, f"{event.type} of step {event.step} while {step} is due"
             step += event.type in ("StepDone", "OutputSuperseded")
-        elif event.type == "SteerDelivered":
+        elif event.type in ("SteerDelivered", "TurnFoldedInto"):
             assert event.step == step, "a steer before a step that is not the next one"
 
 
@@ -164,7 +166,7 @@ def inputs_and_steers_leave_once(log: list[Event], state: State) -> None:
         data = event.data
         if event.type == "InputQueued" or (event.type == "SteerQueued" and data["steer"] not in came):
             came[data.get("input") or data["steer"]] += 1
-        elif event.type in ("TurnStarted", "InputCancelled"):
+        elif event.type in ("TurnStarted", "TurnFoldedInto", "InputCancelled"):
             left[data["input"]] += 1
         elif event.type in ("SteerDelivered", "SteerWithdrawn"):
             left[data["steer"]] += 1

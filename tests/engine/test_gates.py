@@ -100,7 +100,9 @@ def test_a_rule_covers_later_calls_until_it_is_revoked() -> None:
     memory.call("c", c.Effect("command", "git pull"))
     memory.settle("c")
     (rule,) = memory.state.rules
-    assert [data.get("rule") for data in memory.data("ToolStarted")] == [None, rule.id, None], "each says what let it run"
+    assert [data.get("rule") for data in memory.data("ToolStarted")] == [None, rule.id, None], (
+        "each says what let it run"
+    )
     memory.do(c.RevokeRule(rule.id), BEN)
     assert memory.call("d", PUSH)["outcome"] == "asked"
     assert memory.refused(c.RevokeRule(rule.id)).code == "not_found"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sessions_app.engine import commands as c
+from sessions_app.engine.transcript import Transcript
 from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
 from tests.engine.invariants import check
 
@@ -172,7 +173,7 @@ def test_a_waiting_input_is_taken_back_once() -> None:
 def test_an_input_that_was_taken_is_not_changed_any_more() -> None:
     memory = Memory()
     memory.start()
-    taken = memory.turn.input
+    taken = memory.turn.opening.id
     commands: list[c.Command] = [
         c.EditInput(taken, text="x"), c.EditInput(taken, promote="normal", steer="s"), c.RetractInput(taken),
     ]  # fmt: skip
@@ -226,4 +227,92 @@ def test_unknown_and_closed_loops_have_their_own_codes() -> None:
     assert memory.refused(c.SendSteer("s", "x", loop="nowhere")).code == "loop_not_found"
     assert memory.refused(c.Interrupt("r", "nowhere")).code == "loop_not_found"
     memory.do(c.Submit("one", "x", LOOP), ANA)
-    assert memory.refused(c.Submit("two", "x", delivery="fold")).code == "invalid"
+
+
+@pytest.mark.rule("B3")
+def test_folding_inputs_join_the_running_turn_at_its_next_safe_point_up_to_the_first_other() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    one, two = memory.submit("one", delivery="fold"), memory.submit("two", BOT, delivery="fold")
+    other, late = memory.submit("other"), memory.submit("late", delivery="fold")
+    steer = memory.steer("left")
+    memory.settle("a")
+    before = len(memory.log)
+    memory.begin()
+    assert [(event.type, *event.data.values()) for event in memory.log[before:]] == [
+        ("SteerDelivered", steer), ("TurnFoldedInto", one), ("TurnFoldedInto", two),
+    ]  # fmt: skip
+    assert memory.inbox == [other, late]
+    transcript = Transcript()
+    transcript.feed(memory.log)
+    assert [str(getattr(entry, "text", "")) for entry in transcript.entries[-2:]] == ["one", "two"]
+    check(memory)
+
+
+@pytest.mark.rule("B3")
+def test_a_folding_input_never_joins_after_a_final_answer_and_then_opens_its_own_turn() -> None:
+    memory = Memory()
+    turn = memory.start()
+    late = memory.submit("late", delivery="fold")
+    memory.answer()
+    assert memory.events("TurnFoldedInto") == []
+    assert memory.resume() != turn
+    assert memory.turn.opening.id == late
+    check(memory)
+
+
+@pytest.mark.rule("B3", "E2", "E12")
+def test_a_marked_turn_takes_no_fold_and_what_is_set_aside_does_not_join() -> None:
+    memory = Memory()
+    memory.start()
+    held = memory.submit("held", delivery="fold")
+    memory.stop(queue="hold")
+    assert memory.begin() == {"marked": True}
+    memory.end()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    joins = memory.submit("joins", delivery="fold")
+    memory.settle("a")
+    memory.begin()
+    assert [data["input"] for data in memory.data("TurnFoldedInto")] == [joins]
+    assert memory.inbox == [f"-{held}"]
+    check(memory)
+
+
+@pytest.mark.rule("B9")
+def test_a_turn_that_failed_before_its_first_step_leaves_its_message_out_and_offers_it_again() -> None:
+    memory = Memory()
+    memory.start("first")
+    memory.answer("one")
+    memory.start("asked in vain", BEN)
+    failed = memory.turn.opening.id
+    waiting = memory.submit("waiting")
+    memory.fail()
+    transcript = Transcript()
+    transcript.feed(memory.log)
+    assert [str(getattr(entry, "text", "")) for entry in transcript.entries] == ["first", "one"]
+    assert memory.do(c.Retry(failed, "again"), ANA).receipt == {"input": "again", "position": 0}
+    assert memory.inbox == ["again", f"-{waiting}"]
+    assert memory.refused(c.Retry(failed, "twice")).code == "input_not_found"
+    memory.resume()
+    assert (memory.turn.opening.id, memory.turn.opening.author.name) == ("again", BEN.name)
+    check(memory)
+
+
+@pytest.mark.rule("B9")
+def test_a_turn_that_failed_later_keeps_its_message_and_offers_nothing() -> None:
+    memory = Memory()
+    memory.start("ask")
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a")
+    memory.begin()
+    memory.fail()
+    assert memory.loop.failed is None
+    memory.start("next")
+    memory.fail()
+    memory.start("something else")
+    assert memory.loop.failed is None, "another turn has begun"

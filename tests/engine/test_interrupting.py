@@ -1,6 +1,7 @@
 """The stop: what it selects, what it marks, what its receipt says, and who wins a race."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -238,7 +239,7 @@ def test_stop_and_send_runs_first_whatever_becomes_of_the_rest(queue: Any) -> No
     assert memory.types()[-2:] == ["InterruptRequested", "InputQueued"], "in one transaction"
     memory.end()
     memory.resume()
-    assert memory.turn.input == "then"
+    assert memory.turn.opening.id == "then"
     assert memory.inbox == {"run": [waiting], "hold": [f"-{waiting}"], "clear": []}[queue]
     check(memory)
 
@@ -252,7 +253,7 @@ def test_stop_and_run_a_waiting_one_first(queue: Any) -> None:
     memory.stop(queue=queue, then=c.Then(two))
     memory.end()
     memory.resume()
-    assert memory.turn.input == two
+    assert memory.turn.opening.id == two
     assert memory.inbox == {"run": [one], "hold": [f"-{one}"], "clear": []}[queue]
 
 
@@ -278,7 +279,7 @@ def test_what_is_sent_with_a_stop_is_admitted_beside_the_sixty_four() -> None:
     assert len(memory.inbox) == 65
     memory.end()
     memory.resume()
-    assert memory.turn.input == "then"
+    assert memory.turn.opening.id == "then"
 
 
 @pytest.mark.rule("E12", "E3")
@@ -304,7 +305,7 @@ def test_what_is_sent_with_a_stop_is_admitted_whatever_the_stop_found(over: bool
     assert decision.receipt == {**IDLE, "note": "turn_over" if over else "idle", "input": "then"}
     assert decision.audit is None
     memory.resume()
-    assert memory.turn.input == "then"
+    assert memory.turn.opening.id == "then"
 
 
 @pytest.mark.rule("E12", "D1")
@@ -350,7 +351,7 @@ def test_a_stop_of_one_loop_takes_its_delegates_and_no_other() -> None:
     memory.start()
     turn = memory.turn
     for id, parent in (("a-grandchild", "z-child"), ("z-child", LOOP), ("stranger", None)):
-        other = Loop(id, "x", "demo:", "auto", parent, "running", turn=type(turn)(id, 1, "i", "w", 1, 0))
+        other = Loop(id, "x", "demo:", "auto", parent, "running", turn=replace(turn, id=id))
         memory.state = memory.state.with_loop(other)
     assert memory.do(c.Interrupt("r", "z-child"), ANA).receipt["turns"] == ["a-grandchild", "z-child"]
 

@@ -32,6 +32,7 @@ class Session(RuleBasedStateMachine):
         super().__init__()
         self.memory = Memory()
         self.old: list[tuple[str, int]] = []
+        self.effects: dict[tuple[str, int, str], Any] = {}
 
     def do(self, command: Any, actor: Any = None) -> Any:
         try:
@@ -46,9 +47,14 @@ class Session(RuleBasedStateMachine):
     def pick(self, entries: Any, index: int) -> str:
         return str(entries[index % len(entries)].id) if entries else "none"
 
-    @rule(who=ANYBODY, text=st.sampled_from(["one", "two", " "]))
-    def submit(self, who: Any, text: str) -> None:
-        self.do(c.Submit(self.memory.new_id("i"), text), who)
+    @rule(who=ANYBODY, text=st.sampled_from(["one", "two", " "]), delivery=st.sampled_from(["queue", "fold"]))
+    def submit(self, who: Any, text: str, delivery: str) -> None:
+        self.do(c.Submit(self.memory.new_id("i"), text, delivery=delivery), who)
+
+    @rule(who=PEOPLE)
+    def retry(self, who: Any) -> None:
+        failed = self.loop.failed
+        self.do(c.Retry("none" if failed is None else failed.id, self.memory.new_id("i")), who)
 
     @rule(who=PEOPLE, urgent=st.booleans(), named=st.booleans())
     def steer(self, who: Any, urgent: bool, named: bool) -> None:
@@ -120,6 +126,9 @@ class Session(RuleBasedStateMachine):
         if turn is None or call is None:
             return
         if call.status == "planned":
+            effect = self.effects.setdefault(
+                (turn.id, turn.step, call.call), effect
+            )  # a call has one, however often it asks
             gate, strictest = self.memory.new_id("g"), self.strictest()
             started = self.do(c.StartTool(turn.id, turn.epoch, turn.step, call.call, {}, effect, gate))
             if effect is not None and started is not None and started.receipt.get("outcome") == "started":
@@ -208,7 +217,26 @@ class Session(RuleBasedStateMachine):
 
 
 TestSession = pytest.mark.rule(
-    "A1", "A2", "A3", "B5", "B6", "C1", "C4", "C6", "D3", "D8", "E2", "E3", "E10", "H1", "H2", "H3", "I1", "K1", "F"
+    "A1",
+    "A2",
+    "A3",
+    "B3",
+    "B5",
+    "B6",
+    "C1",
+    "C4",
+    "C6",
+    "D3",
+    "D8",
+    "E2",
+    "E3",
+    "E10",
+    "H1",
+    "H2",
+    "H3",
+    "I1",
+    "K1",
+    "F",
 )(Session.TestCase)
 TestSession.settings = settings(
     max_examples=EXAMPLES,

@@ -186,6 +186,10 @@ def test_the_note_is_said_once() -> None:
 def test_a_failed_turn_is_not_called_a_stop() -> None:
     memory = Memory()
     memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a")
+    memory.begin()
     memory.fail()
     memory.start("next")
     assert "technical fault" in entries(memory)[-1].text

@@ -140,6 +140,33 @@ def failed(memory: Memory) -> None:
     memory.fail("provider_error", "HTTP 500 after 5 tries")
 
 
+def folded(memory: Memory) -> None:
+    """Two messages join the running turn at its next safe point, behind a steer; one behind another message waits."""
+    memory.start("Sort the files.")
+    memory.plan("a")
+    memory.call("a")
+    memory.submit("by date", delivery="fold")
+    memory.submit("newest first", BEN, delivery="fold")
+    memory.submit("Then rename them.")
+    memory.submit("and their folder", delivery="fold")
+    memory.steer("leave the hidden ones")
+    memory.settle("a")
+    memory.begin()
+    memory.answer("Sorted.")
+
+
+def retried(memory: Memory) -> None:
+    """A turn fails before anything was committed: its message is left out, and tried again."""
+    memory.start("Summarise.")
+    memory.stop()
+    memory.end(cut_off={"text": "It is"})
+    memory.start("Translate.")
+    memory.fail("provider_error", "HTTP 500 after 5 tries")
+    memory.do(c.Retry(memory.loop.failed.id if memory.loop.failed else "", "again"), BEN)
+    memory.resume()
+    memory.answer("Übersetzt.")
+
+
 def close(memory: Memory) -> None:
     """A session is closed while it works: the turn ends, everything goes back, and that is the end."""
     memory.do(c.ChangeSession(title="Clean-up", settings={"stop_queue": "hold"}), ANA)
@@ -192,7 +219,7 @@ TALES: Final[dict[str, Callable[[Memory], None]]] = {
     tale.__name__: tale
     for tale in (
         plain_turn, calls, stop_in_a_call, stop_in_a_reply, superseded_answer, urgent_skip, queue, worker_lost,
-        survivor, failed, close, approvals, modes,
+        survivor, failed, close, approvals, modes, folded, retried,
     )
 }  # fmt: skip
 

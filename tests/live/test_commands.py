@@ -25,6 +25,9 @@ GOOD: list[dict[str, Any]] = [
     {"t": "interrupt"},
     {"t": "interrupt", "reason": "wrong branch", "queue": "hold", "then": {"text": "do X"}, "wait": 0},
     {"t": "interrupt", "turn": OTHER, "then": {"input": OTHER}},
+    {"t": "resolve", "gate": OTHER, "decision": "allow_rule", "rule": {"kind": "path", "value": "a"}, "message": "ok"},
+    {"t": "set_mode", "mode": "plan", "loop": OTHER},
+    {"t": "change", "model": "demo:", "instructions": "Be brief."},
 ]
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -52,9 +55,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"t": "interrupt", "not_after": "tomorrow"}, "`not_after` is an instant"),
     ({"t": "interrupt", "not_after": "2026-11-29T21:30:00"}, "`not_after` is an instant"),
     ({"t": "interrupt", "not_after": 1}, "`not_after` is a text"),
-    ({"t": "resolve", "gate": OTHER, "decision": "allow"}, "not yet built"),
-    ({"t": "set_mode", "mode": "plan"}, "not yet built"),
-    ({"t": "change", "model": "demo:"}, "not yet built"),
+    ({"t": "resolve", "gate": OTHER, "decision": "maybe"}, "`decision` is one of"),
+    ({"t": "resolve", "gate": OTHER, "decision": "allow_rule", "rule": {"kind": "path"}}, "`rule` is {kind, value}"),
+    ({"t": "set_mode", "mode": "free"}, "`mode` is one of plan, ask, auto"),
+    ({"t": "change", "limits": {}}, "`limits` is no field"),
 ]
 
 
@@ -114,5 +118,5 @@ def test_half_an_emoji_is_read_for_the_log_to_replace() -> None:
 
 
 def test_every_verb_of_the_contract_is_known() -> None:
-    contract = {"submit", "edit", "retract", "release", "steer", "withdraw", "interrupt"}
-    assert set(SHAPES) == contract
+    contract = "submit edit retract release steer withdraw interrupt resolve set_mode change"
+    assert set(SHAPES) == set(contract.split())

@@ -12,6 +12,7 @@ _RULES: Final[dict[type, Callable[[State, Any, Context], Decision]]] = {
     commands.Submit: inputs.submit,
     commands.EditInput: inputs.edit,
     commands.RetractInput: inputs.retract,
+    commands.Retry: inputs.retry,
     commands.Release: inputs.release,
     commands.SendSteer: steering.steer,
     commands.EditSteer: steering.edit_steer,

@@ -1,25 +1,25 @@
 """The inbox: admitting, editing, taking back, releasing (B)."""
 
-from sessions_app.engine.commands import EditInput, Release, RetractInput, Submit
+from itertools import takewhile
+
+from sessions_app.engine.commands import EditInput, Release, RetractInput, Retry, Submit
 from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session
 from sessions_app.engine.decide.gates import withdrawn
 from sessions_app.engine.decide.steering import check_steer_limits, withdraw
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, INPUTS_WAITING, TITLE_CHARS, check_text
-from sessions_app.engine.state import Input, Loop, State
+from sessions_app.engine.state import Input, Loop, State, Turn
 
 
 def submit(state: State, command: Submit, context: Context) -> Decision:
     """Admit an input at the end of the inbox; the receipt means admitted, not answered (B1)."""
     open_session(state)
     loop = find_loop(state, command.loop)
-    if command.delivery != "queue":
-        raise Refused("invalid", "Only `queue` is built yet.", field="delivery")
     check_inbox(loop)
     check_text(command.text, INPUT_BYTES, "message")
     position = len(loop.inbox)
-    draft = queued(loop, command.input, command.text, context.actor.agency, position)
+    draft = queued(loop, command.input, command.text, context.actor.agency, position, delivery=command.delivery)
     events = (draft,) if state.titled else (draft, Draft("SessionChanged", {"title": title_from(command.text)}))
     return Decision(events, {"input": command.input, "position": position})
 
@@ -36,9 +36,46 @@ def check_inbox(loop: Loop) -> None:
         raise Refused("queue_full", f"{INPUTS_WAITING} messages wait already.", limit=INPUTS_WAITING)
 
 
-def queued(loop: Loop, input_id: str, text: str, agency: str, position: int, request: str | None = None) -> Draft:
-    data = {"input": input_id, "text": text, "agency": agency, "delivery": "queue", "position": position}
+def queued(
+    loop: Loop,
+    input_id: str,
+    text: str,
+    agency: str,
+    position: int,
+    request: str | None = None,
+    delivery: str = "queue",
+) -> Draft:
+    data = {"input": input_id, "text": text, "agency": agency, "delivery": delivery, "position": position}
     return Draft("InputQueued", data if request is None else {**data, "request": request}, loop.id)
+
+
+def folded(loop: Loop, turn: Turn, step: int) -> list[Draft]:
+    """The inputs that join the running turn before step `step`: folding ones, oldest first, up to the first other (B3).
+
+    What is set aside neither joins nor stands in the way.
+    """
+    joining = takewhile(lambda entry: entry.delivery == "fold", (entry for entry in loop.inbox if not entry.held))
+    return [Draft("TurnFoldedInto", {"input": entry.id}, loop.id, turn.id, step) for entry in joining]
+
+
+def retry(state: State, command: Retry, context: Context) -> Decision:
+    """Queue the opening input of a turn that failed without a committed step once more, ahead of the others (B9)."""
+    open_session(state)
+    for loop in state.loops.values():
+        entry = loop.failed
+        if entry is not None and entry.id == command.input:
+            break
+    else:
+        raise Refused("input_not_found", "There is no failed message of that id to try again.", input=command.input)
+    check_inbox(loop)
+    text = context.text(entry.text_seq)
+    if not isinstance(text, str):
+        raise Refused("invalid", "Its text was erased.", input=entry.id)
+    data = {
+        "input": command.again, "text": text, "agency": entry.agency, "delivery": "queue", "position": 0,
+        "retries": entry.id, **credit(entry.author, context.actor),
+    }  # fmt: skip
+    return Decision((Draft("InputQueued", data, loop.id),), {"input": command.again, "position": 0})
 
 
 def find_input(state: State, input_id: str) -> tuple[Loop, Input]:

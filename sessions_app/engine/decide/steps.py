@@ -9,6 +9,7 @@ from sessions_app.engine.commands import BeginStep, Claim, Fail, FinishModel, Se
 from sessions_app.engine.decide.context import Context, Decision, held_turn
 from sessions_app.engine.decide.ending import aftermath, holding
 from sessions_app.engine.decide.gates import ask, closed, judge
+from sessions_app.engine.decide.inputs import folded
 from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
@@ -34,13 +35,14 @@ def claim(state: State, command: Claim, context: Context) -> Decision:
 
 
 def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
-    """The safe point: all pending steers, oldest first, before the next model call (D3)."""
+    """The safe point before the next model call: all pending steers, oldest first, then the folding inputs (B3, D3)."""
     loop, turn = held_turn(state, command.turn, command.epoch)
     if turn.mark is not None:
         return MARKED
     if turn.calls is not None:
         raise Refused("invalid", "Calls of the last step have not settled.")
-    return Decision(tuple(delivered(loop, turn, turn.step)), {"marked": False, "step": turn.step})
+    landing = (*delivered(loop, turn, turn.step), *folded(loop, turn, turn.step))
+    return Decision(landing, {"marked": False, "step": turn.step})
 
 
 def finish_model(state: State, command: FinishModel, context: Context) -> Decision:

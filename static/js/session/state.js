@@ -11,11 +11,11 @@
  * @typedef {{ call: string, tool: string, status: "planned" | "started" | "settled", gate: string | null,
  *   answer: "open" | "allow" | "deny" | "closed" | null, seq: number | null }} Call
  * @typedef {{ id: string, kind: string, tool: string, seq: number }} Rule
- * @typedef {{ id: string, index: number, input: string, worker: string, epoch: number, at_ms: number, step: number, kept: number,
+ * @typedef {{ id: string, index: number, opening: Input, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
  *   mark: string | null, survivors: { call: string, seq: number }[], mode: string }} Turn
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
- *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null }} Loop
+ *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input | null }} Loop
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
  *   phases: Record<string, string>, closing: boolean, then: string[] }} Request
  * @typedef {{ v: number, status: "open" | "closing" | "closed", loops: Record<string, Loop>, requests: Record<string, Request>,
@@ -144,13 +144,14 @@ const RULES = {
   LoopStarted: (state, { loop, data }) =>
     withLoop(state, {
       id: loop || "", agent: data.agent, model: data.model, mode: data.mode, parent: data.parent ?? null,
-      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null,
+      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null,
     }),
   LoopIdle: (state, event) => changeLoop(state, event, { status: "idle" }),
   InputQueued(state, event) {
     const { data, seq } = event;
     const entry = { id: data.input, agency: data.agency, delivery: data.delivery, author: authorOf(event), seq, text_seq: seq, held: false };
-    return noteThen(changeLoop(state, event, { inbox: inserted(loopOf(state, event).inbox, data.position, entry) }), event);
+    const { inbox, failed } = loopOf(state, event);
+    return noteThen(changeLoop(state, event, { inbox: inserted(inbox, data.position, entry), failed: data.retries ? null : failed }), event);
   },
   InputChanged(state, event) {
     const { inbox } = loopOf(state, event);
@@ -175,12 +176,13 @@ const RULES = {
   SteerWithdrawn: steerGone,
   TurnStarted(state, event) {
     const { data } = event;
+    const opening = /** @type {Input} */ (loopOf(state, event).inbox.find((entry) => entry.id === data.input));
     const turn = {
-      id: event.turn || "", index: data.index, input: data.input, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
+      id: event.turn || "", index: data.index, opening, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
       step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], mode: loopOf(state, event).mode,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
-    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn });
+    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null });
   },
   StepPlanned: (state, event) =>
     changeTurn(state, event, (turn) => ({
@@ -219,7 +221,12 @@ const RULES = {
   },
   LoopChanged: (state, event) => changeLoop(state, event, { model: event.data.model ?? loopOf(state, event).model }),
   TurnDone: turnEnded,
-  TurnFailed: turnEnded,
+  TurnFailed(state, event) {
+    const { turn } = loopOf(state, event);
+    const next = turnEnded(state, event);
+    return turn && turn.kept === 0 ? changeLoop(next, event, { failed: turn.opening }) : next;
+  },
+  TurnFoldedInto: (state, event) => changeLoop(state, event, { inbox: without(loopOf(state, event).inbox, event.data.input) }),
   TurnInterrupted: turnEnded,
   InterruptRequested(state, event) {
     const { data } = event;
