@@ -10,7 +10,6 @@ from sessions_app.api import replies, requests
 from sessions_app.api.answers import answer
 from sessions_app.api.fields import Id, derived_id
 from sessions_app.api.signed_in import command_id, who
-from sessions_app.engine.errors import Refused
 from sessions_app.log import listing
 
 router = Router(tags=["approvals"])
@@ -40,15 +39,12 @@ def revoke_rule(request: HttpRequest, session: Id, rule: Id) -> HttpResponse:
 
 @router.patch("/sessions/{session}/loops/{loop}", response={200: replies.Reply})
 def change_loop(request: HttpRequest, session: Id, loop: Id, body: requests.LoopChange) -> HttpResponse:
-    """Change an agent: its mode at once, its model and instructions from the next turn on (I1)."""
+    """Change an agent: its mode at once; its model, instructions and limits from the next turn on (I1)."""
     principal, command = who(request), command_id(request)
-    if body.limits is not None:
-        raise Refused("invalid", "Limits are not built yet.", field="limits")
     receipt: dict[str, Any] = {}
     if body.mode is not None:
         receipt |= control.set_mode(principal, session, derived_id(command, "mode"), loop=loop, mode=body.mode)
-    if body.model is not None or body.instructions is not None or body.mode is None:
-        receipt |= control.change_loop(
-            principal, session, derived_id(command, "loop"), loop=loop, model=body.model, instructions=body.instructions
-        )
+    later: dict[str, Any] = {"model": body.model, "instructions": body.instructions, "limits": body.limits}
+    if body.mode is None or any(value is not None for value in later.values()):
+        receipt |= control.change_loop(principal, session, derived_id(command, "loop"), loop=loop, **later)
     return answer(receipt)

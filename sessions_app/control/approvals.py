@@ -85,10 +85,11 @@ def change_loop(
     loop: str | None = None,
     model: str | None = None,
     instructions: str | None = None,
+    limits: dict[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Change an agent's model or instructions from its next turn on (I1): `{loop, seq}`."""
+    """Change an agent's model, instructions or limits from its next turn on (I1): `{loop, seq}`."""
     problem = None if model is None else check_name(model)
     if problem is not None:
         raise Refused("invalid", problem, field="model")
-    order = commands.ChangeLoop(loop, model, instructions)
-    return run(principal, session, command, "change", order, [loop, model, instructions]).receipt
+    order = commands.ChangeLoop(loop, model, instructions, limits)
+    return run(principal, session, command, "change", order, [loop, model, instructions, limits]).receipt

@@ -190,6 +190,7 @@ class ChangeLoop:
     loop: str | None
     model: str | None = None
     instructions: str | None = None
+    limits: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +231,7 @@ class FinishModel:
     calls: tuple[PlannedCall, ...] = ()
     usage: Mapping[str, int] = field(default_factory=dict)
     replaced: bool = False
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +292,7 @@ class Fail:
     detail: str
     usage: Mapping[str, int] = field(default_factory=dict)
     cut_off: Mapping[str, str] = field(default_factory=dict)
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,13 +301,14 @@ class EndTurn:
 
     `settlements` holds what is known of started calls; a started call without one is `lost`. `cause` counts where the
     turn is not marked. `unknown` says that it cannot be proven that nothing runs (J6). `settled_ms` counts where there
-    was no request.
+    was no request; `which` names the budget that is used up (B7).
     """
 
     turn: str
     epoch: int
     by: Literal["worker", "fence", "sweep"]
-    cause: Literal["worker_lost", "worker_shutdown"] | None = None
+    cause: Literal["worker_lost", "worker_shutdown", "budget"] | None = None
+    which: str = ""
     settlements: Mapping[str, Settlement] = field(default_factory=dict)
     cut_off: Mapping[str, str] = field(default_factory=dict)
     usage: Mapping[str, int] = field(default_factory=dict)

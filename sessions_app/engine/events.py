@@ -84,14 +84,15 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "TurnStarted": Shape(("index", "input", "worker", "epoch")),
     "TurnFoldedInto": Shape(("input",)),
     "StepPlanned": Shape(
-        ("text", "reasoning", "calls", "usage", "replaced"), ("text", "reasoning", "calls[].arguments")
+        ("text", "reasoning", "calls", "usage", "cost", "repeats", "replaced"),
+        ("text", "reasoning", "calls[].arguments"),
     ),
     "GateOpened": Shape(("gate", "call", "tool", "question", "offers", "replaced"), ("offers[].value",)),
     "GateResolved": Shape(("gate", "call", "decision", "rule", "message", "replaced"), ("rule.value", "message")),
     "GateClosed": Shape(("gate", "call", "reason")),
     "RuleRevoked": Shape(("rule",)),
     "ModeChanged": Shape(("mode",)),
-    "LoopChanged": Shape(("model", "instructions", "replaced"), ("instructions",), ("instructions",)),
+    "LoopChanged": Shape(("model", "instructions", "limits", "replaced"), ("instructions",), ("instructions",)),
     "ToolStarted": Shape(("call", "tool", "arguments", "rule", "replaced"), ("arguments",)),
     "ToolSettled": Shape(
         ("call", "tool", "outcome", "output", "exit", "duration_ms", "processes", "replaced"),
@@ -99,14 +100,14 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "StepDone": Shape(("text", "reasoning", "usage", "cost", "replaced"), ("text", "reasoning")),
     "OutputSuperseded": Shape(
-        ("kind", "text", "reasoning", "calls", "steers", "usage", "replaced"),
+        ("kind", "text", "reasoning", "calls", "steers", "usage", "cost", "replaced"),
         ("text", "reasoning", "calls[].arguments"),
     ),
     "TurnDone": Shape(
         ("steps", "usage", "cost", "duration_ms", "processes", "note", "replaced"), ("processes.surviving[].command",)
     ),
     "TurnFailed": Shape(
-        ("error", "steps", "usage", "duration_ms", "cut_off", "processes", "note", "replaced"),
+        ("error", "steps", "usage", "cost", "duration_ms", "cut_off", "processes", "note", "replaced"),
         ("error.detail", "cut_off.text", "cut_off.reasoning", "processes.surviving[].command"),
     ),
     "InterruptRequested": Shape(("request", "scope", "turns", "reason", "queue", "phases", "replaced"), ("reason",)),

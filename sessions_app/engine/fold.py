@@ -12,14 +12,18 @@ from sessions_app.engine.state import (
     Loop,
     Request,
     Rule,
+    Spent,
     State,
     Steer,
     Survivors,
     Turn,
     add_usage,
     stricter,
+    with_cost,
     without,
 )
+
+DAY_MS: Final = 24 * 3600 * 1000
 
 
 def evolve(state: State, event: Event) -> State:
@@ -138,6 +142,7 @@ def _turn_started(state: State, event: Event) -> State:
     loop, data = _loop(state, event), event.data
     opening = next(entry for entry in loop.inbox if entry.id == data["input"])
     turn = Turn(event.turn or "", data["index"], opening, data["worker"], data["epoch"], event.at_ms, mode=loop.mode)
+    turn = replace(turn, limits=loop.limits)
     loop = replace(
         loop,
         status="running",
@@ -157,16 +162,29 @@ def _change_turn(state: State, event: Event, change: Callable[[Turn], Turn]) -> 
     return state.with_loop(replace(loop, turn=change(loop.turn)))
 
 
-def _step_planned(state: State, event: Event) -> State:
-    calls = tuple(Call(call["call"], call["tool"]) for call in event.data["calls"])
-    usage = event.data["usage"]
-    return _change_turn(
-        state,
-        event,
-        lambda turn: replace(
-            turn, calls=calls, kept=turn.kept + 1, step_usage=usage, usage=add_usage(turn.usage, usage)
-        ),
+def _paid(state: State, event: Event) -> State:
+    """A model call is over and paid for, whatever became of its reply (B7, D6)."""
+    data = event.data
+    cost = data.get("cost")
+    state = _change_turn(
+        state, event, lambda turn: with_cost(replace(turn, usage=add_usage(turn.usage, data["usage"])), cost)
     )
+    if cost is None:
+        return state
+    spent, day = state.spent, event.at_ms // DAY_MS
+    day_cost = cost + (spent.day_cost if spent.day == day else 0.0)
+    return replace(state, spent=Spent(spent.cost + cost, day, day_cost))
+
+
+def _step_planned(state: State, event: Event) -> State:
+    data = event.data
+    calls = tuple(Call(call["call"], call["tool"]) for call in data["calls"])
+
+    def change(turn: Turn) -> Turn:
+        planned = replace(turn, planned=event.seq, repeats=data.get("repeats", 1))
+        return replace(planned, calls=calls, kept=turn.kept + 1, step_usage=data["usage"])
+
+    return _change_turn(_paid(state, event), event, change)
 
 
 def _change_call(state: State, event: Event, change: Callable[[Call], Call]) -> State:
@@ -200,12 +218,25 @@ def _processes_ended(state: State, event: Event) -> State:
 
 def _gate_opened(state: State, event: Event) -> State:
     gate = event.data["gate"]
+    state = _change_turn(state, event, lambda turn: replace(turn, asked_ms=event.at_ms))
     return _change_call(state, event, lambda call: replace(call, gate=gate, answer="open", seq=event.seq))
+
+
+def _waited(state: State, event: Event) -> State:
+    """The wait at a gate is over; it does not count as work (B7)."""
+
+    def change(turn: Turn) -> Turn:
+        since = event.at_ms if turn.asked_ms is None else turn.asked_ms
+        return replace(turn, asked_ms=None, waited_ms=turn.waited_ms + max(0, event.at_ms - since))
+
+    return _change_turn(state, event, change)
 
 
 def _gate_resolved(state: State, event: Event) -> State:
     data = event.data
-    state = _change_call(state, event, lambda call: replace(call, answer=data["decision"], seq=event.seq))
+    state = _change_call(
+        _waited(state, event), event, lambda call: replace(call, answer=data["decision"], seq=event.seq)
+    )
     if "rule" not in data:
         return state
     rule = Rule(data["rule"]["id"], data["rule"]["kind"], data["rule"]["tool"], event.seq)
@@ -213,7 +244,7 @@ def _gate_resolved(state: State, event: Event) -> State:
 
 
 def _gate_closed(state: State, event: Event) -> State:
-    return _change_call(state, event, lambda call: replace(call, answer="closed", seq=event.seq))
+    return _change_call(_waited(state, event), event, lambda call: replace(call, answer="closed", seq=event.seq))
 
 
 def _rule_revoked(state: State, event: Event) -> State:
@@ -230,7 +261,8 @@ def _mode_changed(state: State, event: Event) -> State:
 
 def _loop_changed(state: State, event: Event) -> State:
     loop = _loop(state, event)
-    return state.with_loop(replace(loop, model=event.data.get("model", loop.model)))
+    limits = {**loop.limits, **event.data.get("limits", {})}
+    return state.with_loop(replace(loop, model=event.data.get("model", loop.model), limits=limits))
 
 
 def _next_step(turn: Turn, loop: Loop) -> Turn:
@@ -240,19 +272,14 @@ def _next_step(turn: Turn, loop: Loop) -> Turn:
 
 def _step_done(state: State, event: Event) -> State:
     loop = _loop(state, event)
-
-    def change(turn: Turn) -> Turn:
-        if turn.calls is not None:  # a planned step was committed, and counted, by its StepPlanned
-            return _next_step(turn, loop)
-        usage = add_usage(turn.usage, event.data["usage"])
-        return replace(_next_step(turn, loop), kept=turn.kept + 1, usage=usage)
-
-    return _change_turn(state, event, change)
+    if loop.turn is not None and loop.turn.calls is not None:  # it was committed, counted and paid by its StepPlanned
+        return _change_turn(state, event, lambda turn: _next_step(turn, loop))
+    return _change_turn(_paid(state, event), event, lambda turn: replace(_next_step(turn, loop), kept=turn.kept + 1))
 
 
 def _output_superseded(state: State, event: Event) -> State:
-    loop, usage = _loop(state, event), event.data["usage"]
-    return _change_turn(state, event, lambda turn: replace(_next_step(turn, loop), usage=add_usage(turn.usage, usage)))
+    loop = _loop(state, event)
+    return _change_turn(_paid(state, event), event, lambda turn: _next_step(turn, loop))
 
 
 def _folded_into(state: State, event: Event) -> State:

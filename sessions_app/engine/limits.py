@@ -1,5 +1,6 @@
-"""The sizes the engine refuses beyond (B1, D1). Bytes are of UTF-8."""
+"""The sizes the engine refuses beyond (B1, D1), and the budgets that end a turn (B7). Bytes are of UTF-8."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from sessions_app.engine.errors import Refused
@@ -27,3 +28,26 @@ def check_size(text: str, limit: int, what: str) -> None:
     size = len(clean(text)[0].encode())
     if size > limit:
         raise Refused("too_large", f"The {what} has {size:,} bytes; {limit:,} are allowed.", size=size, limit=limit)
+
+
+BUDGETS: Final[Mapping[str, float]] = {
+    "steps": 200, "wall_s": 4 * 3600, "tokens": 20_000_000, "cost": 50.0, "day_cost": 200.0, "repeats": 3,
+}  # fmt: skip
+"""What a turn may use by default (B7): committed steps, seconds without waits at gates, tokens in and out, US dollars;
+dollars of a session on one UTC day; and how often the same call may be asked for in a row before the turn fails."""
+LARGEST_BUDGET: Final = 1e12
+
+
+def check_budgets(limits: Mapping[str, object]) -> None:
+    """Refuse budgets that do not exist, and values that are no positive numbers."""
+    for name, value in limits.items():
+        if name not in BUDGETS:
+            detail = f"There is no limit `{name}`; there are {', '.join(BUDGETS)}."
+            raise Refused("invalid", detail, field=f"limits.{name}", known=list(BUDGETS))
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_BUDGET:
+            raise Refused("invalid", f"`{name}` is a number above 0.", field=f"limits.{name}")
+
+
+def budgets(limits: Mapping[str, float]) -> dict[str, float]:
+    """The whole of the budgets, where `limits` says what differs from the defaults."""
+    return {**BUDGETS, **limits}

@@ -90,7 +90,9 @@ class Turn:
 
     `step` is the number of the model call that is due or under way; `calls` is None unless that step is planned; `kept`
     counts committed steps; `mark` is the request that ends it (E2); `survivors` are those not known to have ended;
-    `mode` is the strictest since the step began (I1).
+    `mode` is the strictest since the step began (I1); `limits` are what differs from the default budgets (B7), which
+    `cost` in dollars (`unpriced`: and steps whose price is not known) and the time outside gates count against.
+    `planned` is the last planned step, whose last call was asked for `repeats` times in a row.
     """
 
     id: str
@@ -108,6 +110,12 @@ class Turn:
     mark: str | None = None
     survivors: tuple[Survivors, ...] = ()
     mode: Mode = "auto"
+    limits: Mapping[str, float] = field(default_factory=dict)
+    unpriced: bool = False
+    waited_ms: int = 0
+    asked_ms: int | None = None
+    planned: int | None = None
+    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,7 @@ class Loop:
     steers: tuple[Steer, ...] = ()
     turn: Turn | None = None
     failed: Input | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     def next_input(self) -> Input | None:
         """The input the next turn opens with: the first that is not set aside."""
@@ -161,6 +170,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What a session has cost in dollars: in all, and on the UTC day `day` (days since 1970) of its last step (B7)."""
+
+    cost: float = 0.0
+    day: int = 0
+    day_cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The whole of a session's protected state. `titled` says whether its title was chosen or made already."""
 
@@ -170,6 +188,7 @@ class State:
     settings: Mapping[str, Any] = field(default_factory=dict)
     titled: bool = False
     rules: tuple[Rule, ...] = ()
+    spent: Spent = Spent()
 
     def runnable(self) -> bool:
         return self.status == "open" and any(loop.runnable() for loop in self.loops.values())
@@ -192,6 +211,18 @@ class State:
 def stricter(a: Mode, b: Mode) -> Mode:
     """The stricter of two modes."""
     return min(a, b, key=MODES.index)
+
+
+def with_cost(turn: Turn, cost: float | None) -> Turn:
+    """The turn with one more model call paid for; `cost` is None where its price is not known."""
+    if cost is None:
+        return replace(turn, unpriced=True)
+    return replace(turn, cost=(turn.cost or 0.0) + cost)
+
+
+def total_cost(turn: Turn) -> float | None:
+    """What the turn has cost in dollars; None where a price is not known, which is not nothing."""
+    return None if turn.unpriced else turn.cost
 
 
 def add_usage(a: Mapping[str, int], b: Mapping[str, int] | None) -> dict[str, int]:
@@ -221,6 +252,7 @@ def from_json(data: Mapping[str, Any]) -> State:
         settings=data["settings"],
         titled=data["titled"],
         rules=tuple(Rule(**rule) for rule in data["rules"]),
+        spent=Spent(**data["spent"]),
     )
 
 

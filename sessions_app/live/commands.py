@@ -82,6 +82,12 @@ def _rule(field: str, value: Any) -> dict[str, str]:
     return {name: _text(f"{field}.{name}", value[name]) for name in ("kind", "value")}
 
 
+def _limits(field: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _refuse(field, "is an object of numbers by name")
+    return value
+
+
 def _seconds(field: str, value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or value < 0:
         raise _refuse(field, "is a number of seconds")
@@ -123,7 +129,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         {"gate": _id, "decision": _one_of("allow", "allow_rule", "deny")}, {"rule": _rule, "message": _text}
     ),
     "set_mode": Shape({"mode": _one_of(*MODES)}, {"loop": _id}),
-    "change": Shape({}, {"loop": _id, "model": _text, "instructions": _text}),
+    "change": Shape({}, {"loop": _id, "model": _text, "instructions": _text, "limits": _limits}),
     "interrupt": Shape(
         {},
         {

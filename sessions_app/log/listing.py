@@ -20,7 +20,7 @@ from sessions_app.people.roles import CAN, require
 PAGE_MAX: Final = 200
 _SESSION: Final = (
     "s.id, s.title, s.word, s.word_since, s.active_at, s.created_at, s.created_by_id, s.workspace, s.model, s.pinned, "
-    "s.archived, s.head, s.settings"
+    "s.archived, s.head, s.settings, nullif((s.state->'spent'->>'cost')::float, 0)"
 )
 _ITEM: Final = (
     "i.id, i.request, i.session_id, i.loop, i.seq, i.turn_index, i.at, i.actor, i.cause, i.reason, i.phase, "
@@ -38,12 +38,12 @@ _MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.se
 
 def _session(row: Sequence[Any]) -> dict[str, Any]:
     (
-        id_, title, word, since, active_at, created_at, created_by, workspace, model, pinned, archived, head, settings,
+        id_, title, word, since, active_at, created_at, created_by, workspace, model, pinned, archived, head, settings, cost,
     ) = row  # fmt: skip
     return {
         "id": str(id_), "title": title, "state": word, "since": instant(since), "active_at": instant(active_at),
         "created_at": instant(created_at), "created_by": str(created_by), "workspace": workspace, "model": model,
-        "pinned": pinned, "archived": archived, "head": head, "settings": settings, "cost": None,
+        "pinned": pinned, "archived": archived, "head": head, "settings": settings, "cost": cost,
     }  # fmt: skip
 
 

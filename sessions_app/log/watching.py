@@ -24,7 +24,8 @@ ORDER BY s.active_at DESC LIMIT %s
 _ROWS: Final = """
 SELECT s.id::text, title, word, word_since, model, head,
     jsonb_array_length(jsonb_path_query_array(state, '$.loops.*.*[*] ? (@.held == true)')),
-    jsonb_path_query_first(state, '$.requests.*.actor.name') #>> '{}', r.phase, r.since
+    jsonb_path_query_first(state, '$.requests.*.actor.name') #>> '{}', r.phase, r.since,
+    nullif((state->'spent'->>'cost')::float, 0)
 FROM session s LEFT JOIN LATERAL (
     SELECT phase, since FROM running_turn WHERE session = s.id ORDER BY since LIMIT 1
 ) r ON true
@@ -95,8 +96,8 @@ def list_rows(sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
     with db.cursor("read") as cur:
         rows = cur.execute(_ROWS, [list(sessions)]).fetchall()
     found = {}
-    for session, title, word, since, model, head, held, asked_by, phase, phase_since in rows:
-        row = {"id": session, "title": title, "state": word, "model": model, "head": head, "held": held, "cost": None}
-        row["since"] = instant(phase_since if phase is not None and word == "running" else since)
+    for session, title, word, since, model, head, held, asked_by, phase, phase_since, cost in rows:
+        row = {"id": session, "title": title, "state": word, "model": model, "head": head, "held": held, "cost": cost}
+        row["since"] = instant(phase_since if phase is not None and word in ("running", "approval") else since)
         found[session] = {**row, "phase": phase, "asked_by": asked_by}
     return found

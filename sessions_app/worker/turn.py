@@ -26,6 +26,7 @@ from sessions_app.log.frames import instant
 from sessions_app.worker.context import WorkerContext
 from sessions_app.worker.models.backoff import wait_s
 from sessions_app.worker.models.base import ModelError, Reply, Request, Text, estimate_usage
+from sessions_app.worker.models.prices import price
 from sessions_app.worker.models.registry import open_model
 from sessions_app.worker.prompt import instructions_for
 from sessions_app.worker.streaming import Stream
@@ -59,6 +60,8 @@ class TurnRun:
         self._acknowledged: int | None = None
         self._acknowledging = asyncio.Lock()
         self._workspace = Path()
+        self._spent = ""
+        self._alarm: asyncio.TimerHandle | None = None
 
     def mark(self) -> None:
         """A stop for this turn was heard of."""
@@ -70,8 +73,30 @@ class TurnRun:
             self._shutdown_at = time.monotonic()
         self.stop.set()
 
+    def _allow(self, left_s: float) -> None:
+        """The turn may work for so long from now on; then it is ended as by a stop (B7)."""
+        self._forbid()
+        self._alarm = asyncio.get_running_loop().call_later(left_s, self._time_is_over)
+
+    def _forbid(self) -> float:
+        """No more alarm; how many seconds were left."""
+        if self._alarm is None:
+            return 0.0
+        self._alarm.cancel()
+        return max(0.0, self._alarm.when() - asyncio.get_running_loop().time())
+
+    def _time_is_over(self) -> None:
+        self._spent = "wall_s"
+        self.stop.set()
+
     async def run(self) -> None:
         """Run the turn to its terminal, whichever that is."""
+        try:
+            await self._run()
+        finally:
+            self._forbid()
+
+    async def _run(self) -> None:
         try:
             try:
                 await self._steps()
@@ -91,16 +116,27 @@ class TurnRun:
         self._workspace = await self.worker.persistently(self.worker.workspace, self.session)
         while True:
             begun = await self._report(commands.BeginStep(self.turn, self.epoch))
+            if begun.get("outcome") == "interrupted":  # a budget was used up
+                return
             self._step = begun["step"]
+            self._allow(begun["left_ms"] / 1000)
             reply = await self._ask_model()
             calls = tuple(commands.PlannedCall(call.id, call.tool, call.arguments) for call in reply.calls)
             finished = await self._report(
                 commands.FinishModel(
-                    self.turn, self.epoch, self._step, reply.text, reply.reasoning, calls, _usage(reply), reply.replaced
-                )
+                    self.turn,
+                    self.epoch,
+                    self._step,
+                    reply.text,
+                    reply.reasoning,
+                    calls,
+                    _usage(reply),
+                    reply.replaced,
+                    price(self._transcript.model, reply.usage),
+                )  # fmt: skip
             )
             self._cut_off, self._usage = {}, {}
-            if finished["outcome"] == "done":
+            if finished["outcome"] in ("done", "failed"):
                 return
             if finished["outcome"] == "planned":
                 await self._run_calls(reply.calls)
@@ -216,7 +252,9 @@ class TurnRun:
                 self._phase = "model"
                 return str(started["outcome"])
             self._phase = "gate"
+            left_s = self._forbid()
             await self._until_stop(self.worker.answered(self.turn))
+            self._allow(left_s)
 
     async def _run_tool(self, call: Call) -> Settlement:
         """Run one call; a stop ends it inside, and it says itself how it ended (C4)."""
@@ -282,7 +320,8 @@ class TurnRun:
             self.turn,
             self.epoch,
             "worker",
-            cause=None if since is None else "worker_shutdown",
+            cause="worker_shutdown" if since is not None else "budget" if self._spent else None,
+            which="" if since is not None else self._spent,
             settlements=self._settlements,
             cut_off={key: text for key, text in self._cut_off.items() if text},
             usage=self._usage,

@@ -100,7 +100,7 @@ def test_a_mode_and_a_model_are_changed_by_those_who_may() -> None:
     assert (world.state()["mode"], world.state()["model"]) == ("plan", "openai-chat:other")
     assert ana.patch(path, {}).code == "invalid"
     for body, field in (
-        ({"mode": "free"}, "mode"), ({"limits": {"steps": 3}}, "limits"), ({"model": "nonsense"}, "model"),
+        ({"mode": "free"}, "mode"), ({"limits": {"step": 3}}, "limits.step"), ({"model": "nonsense"}, "model"),
     ):  # fmt: skip
         answer = ana.patch(path, body)
         assert (answer.status, answer.json["field"]) == (400, field)

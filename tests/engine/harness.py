@@ -155,13 +155,13 @@ class Memory:
         return self.turn.id
 
     def answer(self, text: str = "done", **fields: Any) -> dict[str, Any]:
-        usage = {"output_tokens": 1}
-        command = c.FinishModel(self.turn.id, self.turn.epoch, self.turn.step, text, usage=usage, **fields)
+        fields.setdefault("usage", {"output_tokens": 1})
+        command = c.FinishModel(self.turn.id, self.turn.epoch, self.turn.step, text, **fields)
         return self.do(command, WORKER).receipt
 
-    def plan(self, *calls: str, text: str = "") -> dict[str, Any]:
+    def plan(self, *calls: str, text: str = "", **fields: Any) -> dict[str, Any]:
         planned = tuple(c.PlannedCall(call, "shell", {"command": f"echo {call}"}) for call in calls)
-        return self.answer(text, calls=planned)
+        return self.answer(text, calls=planned, **fields)
 
     def call(self, call: str, effect: c.Effect | None = None) -> dict[str, Any]:
         """Start a call; one without an effect only reads."""

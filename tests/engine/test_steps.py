@@ -153,7 +153,7 @@ def test_a_failure_settles_what_is_open_and_says_what_it_was() -> None:
     assert [settled["outcome"] for settled in memory.data("ToolSettled")] == ["lost", "not_run"]
     assert memory.data("TurnFailed")[0] | {"duration_ms": 0} == {
         "error": {"code": "provider_error", "detail": "HTTP 500"},
-        "steps": 1, "usage": {"output_tokens": 1}, "duration_ms": 0,
+        "steps": 1, "usage": {"output_tokens": 1}, "cost": None, "duration_ms": 0,
     }  # fmt: skip
 
 

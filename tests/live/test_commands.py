@@ -58,7 +58,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"t": "resolve", "gate": OTHER, "decision": "maybe"}, "`decision` is one of"),
     ({"t": "resolve", "gate": OTHER, "decision": "allow_rule", "rule": {"kind": "path"}}, "`rule` is {kind, value}"),
     ({"t": "set_mode", "mode": "free"}, "`mode` is one of plan, ask, auto"),
-    ({"t": "change", "limits": {}}, "`limits` is no field"),
+    ({"t": "change", "limits": 3}, "`limits` is an object"),
 ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sessions_app.engine import commands
-from sessions_app.engine.decide import gates, inputs, interrupting, sessions, steering, steps
+from sessions_app.engine.decide import budgets, gates, inputs, interrupting, sessions, steering, steps
 from sessions_app.engine.decide.context import Context, Decision, Phase
 from sessions_app.engine.state import State
 
@@ -26,7 +26,7 @@ _RULES: Final[dict[type, Callable[[State, Any, Context], Decision]]] = {
     commands.SetMode: gates.set_mode,
     commands.ChangeLoop: gates.change_loop,
     commands.Claim: steps.claim,
-    commands.BeginStep: steps.begin_step,
+    commands.BeginStep: budgets.begin_step,
     commands.FinishModel: steps.finish_model,
     commands.StartTool: steps.start_tool,
     commands.SettleTool: steps.settle_tool,

@@ -12,7 +12,7 @@ from sessions_app.engine.commands import ChangeLoop, Effect, Resolve, RevokeRule
 from sessions_app.engine.decide.context import Context, Decision, find_loop, open_session
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
-from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_size
+from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_budgets, check_size
 from sessions_app.engine.state import Call, Loop, State, Turn, stricter
 
 
@@ -139,8 +139,11 @@ def change_loop(state: State, command: ChangeLoop, context: Context) -> Decision
     if command.instructions is not None:
         check_size(command.instructions, INPUT_BYTES, "instructions")
         data["instructions"] = command.instructions
+    if command.limits:
+        check_budgets(command.limits)
+        data["limits"] = dict(command.limits)
     if not data:
-        raise Refused("invalid", "Nothing to change: give `mode`, `model` or `instructions`.")
+        raise Refused("invalid", "Nothing to change: give `mode`, `model`, `instructions` or `limits`.")
     return Decision((Draft("LoopChanged", data, loop.id),), {"loop": loop.id})
 
 

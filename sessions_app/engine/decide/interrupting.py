@@ -17,7 +17,7 @@ from sessions_app.engine.decide.steps import settled, unsettled
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_size, check_text
-from sessions_app.engine.state import Call, Loop, Request, State, Turn, add_usage, without
+from sessions_app.engine.state import Call, Loop, Request, State, Turn, add_usage, total_cost, without
 
 CAUSES = {"person": "person", "token": "token", "agent": "token", "admin": "admin", "system": "closing"}
 
@@ -165,7 +165,7 @@ def end_turn(state: State, command: EndTurn, context: Context) -> Decision:
     surviving = survivors(turn, context)
     surviving += [process for _, settlement in settlements for process in settlement.processes.get("surviving", ())]
     alive = bool(surviving) or command.unknown
-    column: Column = "survivors" if alive else _column(request)
+    column: Column = "survivors" if alive else _column(request, command)
     rest = aftermath(state, loop, turn, column, context, request)
     data = {
         **_whose(command, request, context),
@@ -180,7 +180,7 @@ def end_turn(state: State, command: EndTurn, context: Context) -> Decision:
         "inputs": rest.inputs,
         "steers": rest.steers,
         "usage": add_usage(turn.usage, command.usage),
-        "cost": turn.cost,
+        "cost": total_cost(turn),
     }
     if alive:
         data |= held_note(state)
@@ -198,14 +198,16 @@ def _settlement(call: Call, command: EndTurn, context: Context) -> Settlement:
     return known or unsettled(call, "" if call.status == "started" else "Not run: the turn ended first.", context)
 
 
-def _column(request: Request | None) -> Column:
-    """The column of table F that the terminal's cause chooses: a stop's own choice, or what a lost worker leaves."""
-    return "lost" if request is None else request.queue
+def _column(request: Request | None, command: EndTurn) -> Column:
+    """The column of table F that the terminal's cause chooses: a stop's own choice, a budget's, a lost worker's."""
+    if request is not None:
+        return request.queue
+    return "failed" if command.cause == "budget" else "lost"
 
 
 def _whose(command: EndTurn, request: Request | None, context: Context) -> dict[str, Any]:
     if request is None:
-        return {"cause": command.cause}
+        return {"cause": command.cause, "which": command.which} if command.which else {"cause": command.cause}
     cause = "closing" if request.closing else CAUSES[request.actor["kind"]]
     data: dict[str, Any] = {"request": request.id, "cause": cause}
     reason = context.text(request.seq, "reason")

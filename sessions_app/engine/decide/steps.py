@@ -13,7 +13,9 @@ from sessions_app.engine.decide.inputs import folded
 from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
-from sessions_app.engine.state import Call, Loop, State, Turn, add_usage
+from sessions_app.engine.limits import budgets
+from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, total_cost, with_cost
+from sessions_app.engine.text import clean_json
 
 MARKED = Decision((), {"marked": True})
 NOT_RUN_URGENT = "Not run: a person's urgent message came first."
@@ -35,10 +37,11 @@ def claim(state: State, command: Claim, context: Context) -> Decision:
 
 
 def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
-    """The safe point before the next model call: all pending steers, oldest first, then the folding inputs (B3, D3)."""
+    """The safe point before the next model call: all pending steers, oldest first, then the folding inputs (B3, D3).
+
+    `budgets.begin_step` is asked first; a marked turn gets no further.
+    """
     loop, turn = held_turn(state, command.turn, command.epoch)
-    if turn.mark is not None:
-        return MARKED
     if turn.calls is not None:
         raise Refused("invalid", "Calls of the last step have not settled.")
     landing = (*delivered(loop, turn, turn.step), *folded(loop, turn, turn.step))
@@ -56,12 +59,31 @@ def finish_model(state: State, command: FinishModel, context: Context) -> Decisi
     if steers and (not command.calls or any(steer.urgent for steer in steers)):
         return _supersede(loop, turn, command)
     if command.calls:
-        return _plan(loop, turn, command)
+        return _plan(state, loop, turn, command, context)
     return _answer(state, loop, turn, command, context)
 
 
 def _calls(command: FinishModel) -> list[dict[str, object]]:
     return [{"call": call.call, "tool": call.tool, "arguments": call.arguments} for call in command.calls]
+
+
+def _used(command: FinishModel) -> dict[str, object]:
+    used: dict[str, object] = {"usage": dict(command.usage)}
+    return used if command.cost is None else {**used, "cost": command.cost}
+
+
+def _repeats(turn: Turn, command: FinishModel, context: Context) -> list[int]:
+    """How many times in a row each call has been asked for by now, over the steps of the turn (B7)."""
+    counts, count, before = [], turn.repeats, None
+    if turn.planned is not None:
+        last = context.payload(turn.planned)["calls"][-1]
+        before = (last["tool"], last["arguments"])
+    for call in command.calls:
+        same = (call.tool, clean_json(call.arguments)[0])
+        count = count + 1 if same == before else 1
+        before = same
+        counts.append(count)
+    return counts
 
 
 def _supersede(loop: Loop, turn: Turn, command: FinishModel) -> Decision:
@@ -70,7 +92,7 @@ def _supersede(loop: Loop, turn: Turn, command: FinishModel) -> Decision:
         **_reply(command),
         "calls": _calls(command),
         "steers": [steer.id for steer in loop.ready_steers()],
-        "usage": dict(command.usage),
+        **_used(command),
     }
     withdrawn = Draft("OutputSuperseded", data, loop.id, turn.id, turn.step)
     return Decision((withdrawn, *delivered(loop, turn, turn.step + 1)), {"marked": False, "outcome": "superseded"})
@@ -85,17 +107,24 @@ def _reply(command: FinishModel) -> dict[str, object]:
     return data
 
 
-def _plan(loop: Loop, turn: Turn, command: FinishModel) -> Decision:
-    data = {**_reply(command), "calls": _calls(command), "usage": dict(command.usage)}
+def _plan(state: State, loop: Loop, turn: Turn, command: FinishModel, context: Context) -> Decision:
+    counts = _repeats(turn, command, context)
+    if max(counts) >= budgets(turn.limits)["repeats"]:
+        detail = f"The model asked for the same call {max(counts)} times in a row."
+        failed = Fail(turn.id, turn.epoch, "repeated_call", detail, command.usage, {"text": command.text}, command.cost)
+        return fail(state, failed, context)
+    data = {**_reply(command), "calls": _calls(command), **_used(command)}
+    if counts[-1] > 1:
+        data["repeats"] = counts[-1]
     return Decision((Draft("StepPlanned", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "planned"})
 
 
 def _answer(state: State, loop: Loop, turn: Turn, command: FinishModel, context: Context) -> Decision:
-    done = Draft("StepDone", {**_reply(command), "usage": dict(command.usage)}, loop.id, turn.id, turn.step)
+    done = Draft("StepDone", {**_reply(command), **_used(command)}, loop.id, turn.id, turn.step)
     data = {
         "steps": turn.kept + 1,
         "usage": add_usage(turn.usage, command.usage),
-        "cost": turn.cost,
+        "cost": total_cost(with_cost(turn, command.cost)),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
         **holding(state, turn, context),
     }
@@ -214,6 +243,7 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
         "error": {"code": command.code, "detail": command.detail},
         "steps": turn.kept,
         "usage": add_usage(turn.usage, command.usage),
+        "cost": total_cost(with_cost(turn, command.cost) if command.usage else turn),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
         **holding(state, turn, context),
     }

@@ -1,0 +1,188 @@
+"""Budgets: what a turn may use, and how one that has used it up ends (B7)."""
+
+from typing import Any
+
+import pytest
+
+from sessions_app.engine import commands as c
+from sessions_app.engine.limits import BUDGETS
+from tests.engine.harness import ANA, BOT, WORKER, Memory
+from tests.engine.invariants import check
+
+pytestmark = pytest.mark.rule("B7")
+
+
+def limited(**limits: float) -> Memory:
+    """A running turn under these budgets."""
+    memory = Memory()
+    if limits:
+        memory.do(c.ChangeLoop(None, limits=limits), ANA)
+    memory.start()
+    return memory
+
+
+def step(memory: Memory, call: str = "a", **fields: Any) -> dict[str, Any]:
+    """One whole step with one call, and the next safe point."""
+    memory.plan(call, **fields)
+    memory.call(call)
+    memory.settle(call)
+    return memory.begin()
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "which"),
+    [
+        ({"steps": 1}, {}, "steps"),
+        ({"tokens": 30}, {"usage": {"input_tokens": 20, "output_tokens": 10}}, "tokens"),
+        ({"cost": 0.5}, {"cost": 0.5}, "cost"),
+        ({"day_cost": 0.5}, {"cost": 0.5}, "day_cost"),
+        ({"wall_s": 0.02}, {}, "wall_s"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_what_is_used_up_ends_the_turn_at_its_next_safe_point(limits: Any, used: Any, which: str) -> None:
+    memory = limited(**limits)
+    human, machine, steer = memory.submit("later"), memory.submit("machine", BOT), memory.steer("left")
+    assert step(memory, **used) == {"marked": False, "outcome": "interrupted"}
+    (terminal,) = memory.data("TurnInterrupted")
+    assert (terminal["cause"], terminal["which"], terminal["ended_by"], terminal["steps_kept"]) == (
+        "budget", which, "worker", 1,
+    )  # fmt: skip
+    assert (terminal["inputs"]["held"], terminal["inputs"]["cancelled"]) == ([human], [machine])
+    assert terminal["steers"]["kept"] == [steer]
+    assert memory.data("InputCancelled")[0]["reason"] == "turn_failed"
+    check(memory)
+
+
+def test_below_its_budgets_a_turn_goes_on_and_is_told_how_long_it_may() -> None:
+    memory = limited(wall_s=60, steps=2, tokens=100, cost=1)
+    receipt = step(memory, usage={"input_tokens": 90}, cost=0.9)
+    assert receipt["step"] == 2 and 0 < receipt["left_ms"] < 60_000
+    check(memory)
+
+
+def test_waits_at_gates_are_no_work() -> None:
+    memory = limited(wall_s=60)
+    memory.mode("ask")
+    step(memory)
+    memory.plan("b")
+    gate = memory.ask("b")
+    memory.now_ms += 3_600_000
+    memory.resolve(gate)
+    memory.call("b", c.Effect("command", "git push origin"))
+    memory.settle("b")
+    assert memory.begin()["left_ms"] > 59_000
+    check(memory)
+
+
+def test_a_mark_beats_a_budget() -> None:
+    memory = limited(steps=1)
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a")
+    memory.stop()
+    assert memory.begin() == {"marked": True}
+    memory.end(cause="budget", which="steps")
+    assert memory.data("TurnInterrupted")[0]["cause"] == "person"
+    check(memory)
+
+
+def test_a_worker_ends_a_turn_in_the_middle_when_its_time_is_over() -> None:
+    memory = limited(wall_s=60)
+    memory.plan("a")
+    memory.call("a")
+    memory.end(cause="budget", which="wall_s", settlements={"a": c.Settlement("interrupted", "half")}, phase="tool")
+    assert memory.data("ToolSettled")[0]["outcome"] == "interrupted"
+    assert memory.data("TurnInterrupted")[0]["which"] == "wall_s"
+    check(memory)
+
+
+def test_changed_budgets_bind_the_next_turn() -> None:
+    memory = limited(steps=1)
+    memory.do(c.ChangeLoop(None, limits={"steps": 5}), ANA)
+    assert step(memory)["outcome"] == "interrupted"
+    memory.start()
+    assert "outcome" not in step(memory)
+
+
+def test_a_day_s_cost_is_of_the_session_and_begins_anew_each_day() -> None:
+    memory = limited(day_cost=1)
+    step(memory, cost=0.6)
+    memory.answer(cost=0.1)
+    memory.start()
+    assert step(memory, cost=0.3)["outcome"] == "interrupted"
+    memory.now_ms += 24 * 3600 * 1000
+    memory.start()
+    assert "outcome" not in step(memory, cost=0.3)
+    assert memory.state.spent.cost == pytest.approx(1.3)
+
+
+def test_an_unknown_price_is_not_nothing() -> None:
+    memory = limited()
+    step(memory, cost=0.6)
+    memory.answer()
+    assert memory.data("TurnDone")[0]["cost"] is None
+    memory.start()
+    step(memory, cost=0.6)
+    memory.answer(cost=0.2)
+    assert memory.data("TurnDone")[1]["cost"] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("limits", "field"),
+    [({"stepps": 1}, "limits.stepps"), ({"steps": 0}, "limits.steps"), ({"cost": True}, "limits.cost"),
+     ({"wall_s": "1"}, "limits.wall_s"), ({"tokens": float("nan")}, "limits.tokens")],
+    ids=str,
+)  # fmt: skip
+def test_budgets_that_are_none_are_refused(limits: Any, field: str) -> None:
+    refused = Memory().refused(c.ChangeLoop(None, limits=limits))
+    assert (refused.code, refused.data["field"]) == ("invalid", field)
+
+
+def asked(memory: Memory, *commands: str, urgent: bool = False) -> dict[str, Any]:
+    """The model asks for these commands in one reply."""
+    turn = memory.turn
+    calls = tuple(c.PlannedCall(memory.new_id("call"), "shell", {"command": command}) for command in commands)
+    return memory.do(c.FinishModel(turn.id, turn.epoch, turn.step, "again", calls=calls), WORKER).receipt
+
+
+def run_all(memory: Memory) -> None:
+    for call in memory.turn.calls or ():
+        memory.call(call.call)
+        memory.settle(call.call)
+    memory.begin()
+
+
+@pytest.mark.parametrize("replies", [[["x"], ["x"], ["x"]], [["x", "x"], ["x"]], [["y", "x"], ["x", "x"]]], ids=str)
+def test_the_same_call_three_times_in_a_row_fails_the_turn(replies: list[list[str]]) -> None:
+    memory = limited()
+    for reply in replies[:-1]:
+        assert asked(memory, *reply)["outcome"] == "planned"
+        run_all(memory)
+    assert asked(memory, *replies[-1])["outcome"] == "failed"
+    (failed,) = memory.data("TurnFailed")
+    assert failed["error"]["code"] == "repeated_call" and failed["cut_off"]["text"] == "again"
+    check(memory)
+
+
+def test_another_call_in_between_or_a_new_turn_begins_to_count_anew() -> None:
+    memory = limited()
+    for command in ("x", "x", "y", "x", "x"):
+        assert asked(memory, command)["outcome"] == "planned"
+        run_all(memory)
+    memory.answer()
+    memory.start()
+    assert asked(memory, "x")["outcome"] == "planned"
+    check(memory)
+
+
+@pytest.mark.rule("D6")
+def test_a_withdrawn_reply_counts_against_the_cost_and_not_as_a_repetition() -> None:
+    memory = limited(cost=1)
+    for _ in range(2):
+        asked(memory, "x")
+        run_all(memory)
+    memory.steer("no", urgent=True)
+    assert asked(memory, "x")["outcome"] == "superseded"
+    assert asked(memory, "x")["outcome"] == "failed", "the withdrawn one did not reset the guard"
+    assert BUDGETS["repeats"] == 3
