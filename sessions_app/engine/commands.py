@@ -308,7 +308,6 @@ class EndTurn:
     epoch: int
     by: Literal["worker", "fence", "sweep"]
     cause: Literal["worker_lost", "worker_shutdown", "budget"] | None = None
-    which: str = ""
     settlements: Mapping[str, Settlement] = field(default_factory=dict)
     cut_off: Mapping[str, str] = field(default_factory=dict)
     usage: Mapping[str, int] = field(default_factory=dict)
@@ -316,6 +315,7 @@ class EndTurn:
     acknowledged_ms: int | None = None
     settled_ms: int = 0
     unknown: bool = False
+    which: str = ""
 
 
 @dataclass(frozen=True, slots=True)

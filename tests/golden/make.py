@@ -167,6 +167,18 @@ def retried(memory: Memory) -> None:
     memory.answer("Übersetzt.")
 
 
+def budget(memory: Memory) -> None:
+    """Two steps with their prices, the same call twice; then the turn's steps are used up, and what waits is held."""
+    memory.do(c.ChangeLoop(None, limits={"steps": 2}), ANA)
+    memory.start("Count.")
+    memory.submit("Then add.")
+    for call, cost in (("a", 0.25), ("a", None)):
+        memory.plan(call, cost=cost)
+        memory.call(call)
+        memory.settle(call)
+        memory.begin()
+
+
 def close(memory: Memory) -> None:
     """A session is closed while it works: the turn ends, everything goes back, and that is the end."""
     memory.do(c.ChangeSession(title="Clean-up", settings={"stop_queue": "hold"}), ANA)
@@ -219,7 +231,7 @@ TALES: Final[dict[str, Callable[[Memory], None]]] = {
     tale.__name__: tale
     for tale in (
         plain_turn, calls, stop_in_a_call, stop_in_a_reply, superseded_answer, urgent_skip, queue, worker_lost,
-        survivor, failed, close, approvals, modes, folded, retried,
+        survivor, failed, close, approvals, modes, folded, retried, budget,
     )
 }  # fmt: skip
 

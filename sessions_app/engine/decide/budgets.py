@@ -17,7 +17,7 @@ def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
         return steps.MARKED
     which = used_up(state, turn, context.now_ms)
     if which is not None:
-        end = EndTurn(turn.id, turn.epoch, "worker", "budget", which)
+        end = EndTurn(turn.id, turn.epoch, "worker", "budget", which=which)
         return replace(interrupting.end_turn(state, end, context), receipt={"marked": False, "outcome": "interrupted"})
     decision = steps.begin_step(state, command, context)
     left_ms = round(budgets(turn.limits)["wall_s"] * 1000) - active_ms(turn, context.now_ms)

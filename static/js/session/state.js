@@ -13,20 +13,22 @@
  * @typedef {{ id: string, kind: string, tool: string, seq: number }} Rule
  * @typedef {{ id: string, index: number, opening: Input, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
- *   mark: string | null, survivors: { call: string, seq: number }[], mode: string }} Turn
+ *   mark: string | null, survivors: { call: string, seq: number }[], mode: string, limits: Record<string, number>,
+ *   unpriced: boolean, waited_ms: number, asked_ms: number | null, planned: number | null, repeats: number }} Turn
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
- *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input | null }} Loop
+ *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input | null, limits: Record<string, number> }} Loop
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
  *   phases: Record<string, string>, closing: boolean, then: string[] }} Request
  * @typedef {{ v: number, status: "open" | "closing" | "closed", loops: Record<string, Loop>, requests: Record<string, Request>,
- *   settings: Record<string, any>, titled: boolean, rules: Rule[] }} State
+ *   settings: Record<string, any>, titled: boolean, rules: Rule[],
+ *   spent: { cost: number, day: number, day_cost: number } }} State
  */
 
 export const FOLD = 2;
 
 /** The state before the first event. @returns {State} */
 export function initial() {
-  return { v: FOLD, status: "open", loops: {}, requests: {}, settings: {}, titled: false, rules: [] };
+  return { v: FOLD, status: "open", loops: {}, requests: {}, settings: {}, titled: false, rules: [], spent: { cost: 0, day: 0, day_cost: 0 } };
 }
 
 /**
@@ -107,6 +109,7 @@ function setCall(state, event, changes) {
   }));
 }
 
+const DAY_MS = 24 * 3600 * 1000;
 const MODES = ["plan", "ask", "auto"];
 /** @param {string} a @param {string} b */
 const stricter = (a, b) => MODES[Math.min(MODES.indexOf(a), MODES.indexOf(b))];
@@ -115,6 +118,24 @@ const stricter = (a, b) => MODES[Math.min(MODES.indexOf(a), MODES.indexOf(b))];
 function nextStep(state, event, changes) {
   const { mode } = loopOf(state, event);
   return changeTurn(state, event, (turn) => ({ ...turn, calls: null, step: turn.step + 1, step_usage: null, mode, ...changes }));
+}
+
+/** A model call is over and paid for, whatever became of its reply (B7, D6). @param {State} state @param {LogEvent} event @returns {State} */
+function paid(state, event) {
+  const { cost = null, usage } = event.data;
+  const next = changeTurn(state, event, (turn) => ({
+    ...turn, usage: addUsage(turn.usage, usage), cost: cost === null ? turn.cost : (turn.cost || 0) + cost, unpriced: turn.unpriced || cost === null,
+  }));
+  if (cost === null) return next;
+  const day = Math.floor(Date.parse(event.at) / DAY_MS);
+  const { spent } = state;
+  return { ...next, spent: { cost: spent.cost + cost, day, day_cost: cost + (spent.day === day ? spent.day_cost : 0) } };
+}
+
+/** The wait at a gate is over; it does not count as work (B7). @param {State} state @param {LogEvent} event @returns {State} */
+function waited(state, event) {
+  const at = Date.parse(event.at);
+  return changeTurn(state, event, (turn) => ({ ...turn, asked_ms: null, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) }));
 }
 
 /** @param {State} state @param {LogEvent} event @returns {State} */
@@ -144,7 +165,7 @@ const RULES = {
   LoopStarted: (state, { loop, data }) =>
     withLoop(state, {
       id: loop || "", agent: data.agent, model: data.model, mode: data.mode, parent: data.parent ?? null,
-      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null,
+      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null, limits: {},
     }),
   LoopIdle: (state, event) => changeLoop(state, event, { status: "idle" }),
   InputQueued(state, event) {
@@ -180,15 +201,16 @@ const RULES = {
     const turn = {
       id: event.turn || "", index: data.index, opening, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
       step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], mode: loopOf(state, event).mode,
+      limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
     return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null });
   },
   StepPlanned: (state, event) =>
-    changeTurn(state, event, (turn) => ({
-      ...turn,
+    changeTurn(paid(state, event), event, (turn) => ({
+      ...turn, planned: event.seq, repeats: event.data.repeats ?? 1,
       calls: event.data.calls.map((/** @type {any} */ { call, tool }) => ({ call, tool, status: "planned", gate: null, answer: null, seq: null })),
-      kept: turn.kept + 1, step_usage: event.data.usage, usage: addUsage(turn.usage, event.data.usage),
+      kept: turn.kept + 1, step_usage: event.data.usage,
     })),
   ToolStarted: (state, event) => setCall(state, event, { status: "started" }),
   ToolSettled(state, event) {
@@ -202,24 +224,27 @@ const RULES = {
   },
   StepDone(state, event) {
     const turn = loopOf(state, event).turn;
-    if (turn?.calls) return nextStep(state, event, {}); // a planned step was committed, and counted, by its StepPlanned
-    return nextStep(state, event, { kept: (turn?.kept || 0) + 1, usage: addUsage(turn?.usage || {}, event.data.usage) });
+    if (turn?.calls) return nextStep(state, event, {}); // it was committed, counted and paid by its StepPlanned
+    return nextStep(paid(state, event), event, { kept: (turn?.kept || 0) + 1 });
   },
-  OutputSuperseded: (state, event) => nextStep(state, event, { usage: addUsage(loopOf(state, event).turn?.usage || {}, event.data.usage) }),
-  GateOpened: (state, event) => setCall(state, event, { gate: event.data.gate, answer: "open", seq: event.seq }),
+  OutputSuperseded: (state, event) => nextStep(paid(state, event), event, {}),
+  GateOpened: (state, event) => setCall(changeTurn(state, event, (turn) => ({ ...turn, asked_ms: Date.parse(event.at) })), event, { gate: event.data.gate, answer: "open", seq: event.seq }),
   GateResolved(state, event) {
     const { decision, rule } = event.data;
-    const next = setCall(state, event, { answer: decision, seq: event.seq });
+    const next = setCall(waited(state, event), event, { answer: decision, seq: event.seq });
     return rule ? { ...next, rules: [...next.rules, { id: rule.id, kind: rule.kind, tool: rule.tool, seq: event.seq }] } : next;
   },
-  GateClosed: (state, event) => setCall(state, event, { answer: "closed", seq: event.seq }),
+  GateClosed: (state, event) => setCall(waited(state, event), event, { answer: "closed", seq: event.seq }),
   RuleRevoked: (state, { data }) => ({ ...state, rules: without(state.rules, data.rule) }),
   ModeChanged(state, event) {
     const { turn } = loopOf(state, event);
     const { mode } = event.data;
     return changeLoop(state, event, { mode, turn: turn && { ...turn, mode: stricter(turn.mode, mode) } });
   },
-  LoopChanged: (state, event) => changeLoop(state, event, { model: event.data.model ?? loopOf(state, event).model }),
+  LoopChanged(state, event) {
+    const { model, limits } = loopOf(state, event);
+    return changeLoop(state, event, { model: event.data.model ?? model, limits: { ...limits, ...event.data.limits } });
+  },
   TurnDone: turnEnded,
   TurnFailed(state, event) {
     const { turn } = loopOf(state, event);
