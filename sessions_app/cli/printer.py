@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sessions_app.cli.terminal import clean, one_line
-from sessions_app.cli.words import plural, seconds
+from sessions_app.cli.words import MODES, plural, rule_words, seconds
 
 Write = Callable[[str], None]
 Frame = Mapping[str, Any]
@@ -16,6 +16,8 @@ _PLAIN: Final = ""
 _DIM: Final = "2"
 _RED: Final = "31"
 _BOLD: Final = "1"
+_AMBER: Final = "33"
+_CLOSED: Final = {"stop": "stopped", "steer": "an urgent message came first", "mode": "the mode changed"}
 _GONE: Final = {
     "client_retracted": "taken back",
     "promoted": "sent at the next step instead",
@@ -46,6 +48,7 @@ class Printer:
         self._shown: dict[Key, tuple[int, int]] = {}
         self._live: list[Frame] = []
         self._heard: set[str] = set()
+        self._calls: dict[str, str] = {}
 
     def frame(self, frame: Frame) -> None:
         """Write one frame. Frames and events of types unknown here are not an error: more may be added."""
@@ -124,18 +127,33 @@ class Printer:
 
     def _step(self, frame: Frame, data: Frame) -> None:
         self._finish(frame, "text", words_of(data.get("text")))
+        self._calls = {call["call"]: _call(call["tool"], call.get("arguments")) for call in data.get("calls") or ()}
+
+    def _gate_opened(self, frame: Frame, data: Frame) -> None:
+        risky = " (called risky)" if data.get("question") == "risk" else ""
+        self._line(f"? waits for approval{risky}: {self._calls.get(data['call'], data.get('tool'))}", _AMBER)
+
+    def _gate_resolved(self, frame: Frame, data: Frame) -> None:
+        message = words_of(data.get("message"))
+        said = "denied" if data["decision"] == "deny" else "allowed"
+        rule = f", and from now on: {rule_words(data['rule'])}" if data.get("rule") else ""
+        self._line(f"· {said} by {_who(frame)}{rule}{f': {one_line(message, 200)}' if message else ''}", _AMBER)
+
+    def _gate_closed(self, frame: Frame, data: Frame) -> None:
+        self.note(f"· not asked any more: {_CLOSED.get(str(data.get('reason')), 'the turn has ended')}")
+
+    def _rule_revoked(self, frame: Frame, data: Frame) -> None:
+        self.note(f"· {_who(frame)} took back what was always allowed")
+
+    def _mode_changed(self, frame: Frame, data: Frame) -> None:
+        self.note(f"· {_who(frame)} changed the mode: the agent {MODES.get(str(data['mode']), data['mode'])}")
 
     def _output_superseded(self, frame: Frame, data: Frame) -> None:
         self._finish(frame, "text", words_of(data.get("text")))
         self.note("· that reply was replaced by a message")
 
     def _tool_started(self, frame: Frame, data: Frame) -> None:
-        arguments = data.get("arguments")
-        command = arguments.get("command") if isinstance(arguments, Mapping) else None
-        if data.get("tool") == "shell" and command:
-            self._line(f"$ {clean(command)}", _BOLD)
-        else:
-            self._line(f"{one_line(data.get('tool'))} {one_line(_arguments(arguments), 100)}".rstrip(), _BOLD)
+        self._line(_call(str(data.get("tool")), data.get("arguments")), _BOLD)
 
     def _tool_settled(self, frame: Frame, data: Frame) -> None:
         self._finish(frame, "tool", words_of(data.get("output")), str(data.get("call") or ""))
@@ -208,6 +226,14 @@ class Printer:
         self._write(f"\x1b[{style}m{text}\x1b[0m" if style and self._colour else text)
 
 
+def _call(tool: str, arguments: Any) -> str:
+    """A call as one would type it."""
+    command = arguments.get("command") if isinstance(arguments, Mapping) else None
+    if tool == "shell" and command:
+        return f"$ {clean(command)}"
+    return f"{one_line(tool)} {one_line(_arguments(arguments), 100)}".rstrip()
+
+
 def _arguments(value: Any) -> str:
     """A call's arguments on one line: `path=a.txt text=…`; other texts as `words_of` has them."""
     if not isinstance(value, Mapping) or "erased" in value or "ref" in value:
@@ -240,6 +266,11 @@ _EVENTS: Final[Mapping[str, Callable[[Printer, Frame, Frame], None]]] = {
     "StepPlanned": Printer._step,
     "StepDone": Printer._step,
     "OutputSuperseded": Printer._output_superseded,
+    "GateOpened": Printer._gate_opened,
+    "GateResolved": Printer._gate_resolved,
+    "GateClosed": Printer._gate_closed,
+    "RuleRevoked": Printer._rule_revoked,
+    "ModeChanged": Printer._mode_changed,
     "ToolStarted": Printer._tool_started,
     "ToolSettled": Printer._tool_settled,
     "InterruptRequested": Printer._interrupt_requested,

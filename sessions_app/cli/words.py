@@ -17,6 +17,11 @@ _PHASES: Final = {
     "retry": "the wait for the model",
     "gate": "the open approval",
 }
+MODES: Final = {
+    "plan": "plans only",
+    "ask": "asks before each command",
+    "auto": "runs freely, asks before risky commands",
+}
 _LATER_NOTES: Final = {
     "held_processes": "Something may still run: what waited is paused until you release it.",
 }
@@ -38,6 +43,18 @@ def seconds(ms: float) -> str:
     if minutes < 120:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def rule_words(rule: Mapping[str, Any]) -> str:
+    """A standing answer: `every command that begins with git push`."""
+    value = rule.get("value")
+    if not isinstance(value, str):
+        return "[erased]"
+    below = "changes below" if value.endswith("/") else "changes to"
+    said = {"command": "exactly the command", "command_prefix": "every command that begins with"}.get(
+        str(rule.get("kind")), below
+    )
+    return f"{said} {one_line(value, 200)}"
 
 
 def submitted(receipt: Mapping[str, Any]) -> str:

@@ -211,3 +211,23 @@ def test_colour_wraps_whole_pieces() -> None:
     terminal = Terminal(colour=True)
     terminal.event("SessionClosed", {})
     assert terminal.text == "\x1b[2m── the session is closed\n\x1b[0m"
+
+
+@pytest.mark.rule("H1", "H3")
+def test_approvals_are_told_with_what_was_asked_and_who_answered() -> None:
+    terminal = Terminal()
+    calls = [{"call": "c1", "tool": "shell", "arguments": {"command": "git push origin"}}]
+    rule = {"id": "r", "kind": "command_prefix", "tool": "shell", "value": "git push"}
+    terminal.event("StepPlanned", {"text": "", "calls": calls, "usage": {}})
+    terminal.event("GateOpened", {"gate": "g", "call": "c1", "tool": "shell", "question": "effect", "offers": []})
+    terminal.event("GateResolved", {"gate": "g", "call": "c1", "decision": "allow", "rule": rule}, actor=ANA)
+    terminal.event("GateResolved", {"gate": "g", "call": "c1", "decision": "deny", "message": "not\nnow"}, actor=ANA)
+    terminal.event("GateClosed", {"gate": "g", "call": "c1", "reason": "steer"})
+    terminal.event("ModeChanged", {"mode": "plan"}, actor=ANA)
+    assert terminal.text.splitlines() == [
+        "? waits for approval: $ git push origin",
+        "· allowed by Ana (phone), and from now on: every command that begins with git push",
+        "· denied by Ana (phone): not now",
+        "· not asked any more: an urgent message came first",
+        "· Ana (phone) changed the mode: the agent plans only",
+    ]
