@@ -9,6 +9,7 @@ urlpatterns = [
     path("", views.sessions, name="sessions"),
     path("s/<uuid:session>", views.session, name="session"),
     path("s/<uuid:session>/stop", views.stop, name="stop"),
+    path("s/<uuid:session>/gates/<uuid:gate>", views.answer, name="answer"),
     path("s/<uuid:session>/interruptions", history.session_interruptions, name="session-interruptions"),
     path("interruptions", history.interruptions, name="interruptions"),
     path("interruptions/<uuid:interruption>", history.interruption, name="interruption"),

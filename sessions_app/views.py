@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 import orjson
@@ -35,7 +35,16 @@ PAGE_LEAST: Final = 30
 STOP_WAIT_S: Final = 2.0
 """How long the plain form waits, so that its page can say how the stop ended. The stop goes on regardless (E4)."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-STATES: Final = (("", "All"), ("running", "Running"), ("idle", "Nothing running"), ("closed", "Closed"))
+STATES: Final = (
+    ("", "All"),
+    ("approval", "Approval"),
+    ("running", "Running"),
+    ("idle", "Nothing running"),
+    ("closed", "Closed"),
+)
+MODES: Final = [{"name": name, "words": words.MODES[name], "note": words.MODE_NOTES[name]} for name in words.MODES]
+_COLOURS: Final = {"approval": "waiting", "closing": "stopping", "waiting": "idle"}
+"""A session's word as the stylesheet knows it: `waiting` is for a person, a wait for a worker is nothing running."""
 STOP_NOTES: Final = {
     "idle": "Nothing was running, so nothing was stopped.",
     "joined": "It was being stopped already.",
@@ -60,6 +69,8 @@ def sessions(request: SignedInRequest) -> HttpResponse:
         "ready": sorted({provider.title for provider in ready}),
         "models": [{"name": p.example, "title": p.title} for p in ready] + [{"name": DEMO, "title": "Demonstration"}],
         "suggested": ready[0].example if ready else DEMO,
+        "modes": MODES,
+        "usual_mode": "ask" if ready else "auto",
         "isolation_text": isolation_text(),
     })  # fmt: skip
 
@@ -67,7 +78,7 @@ def sessions(request: SignedInRequest) -> HttpResponse:
 def _listed(item: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **item,
-        "word": {"closing": "stopping", "waiting": "idle"}.get(item["state"], item["state"]),
+        "word": _COLOURS.get(item["state"], item["state"]),
         "words": words.STATES.get(item["state"], item["state"]),
         "demo": item.get("model") == DEMO,
     }
@@ -86,25 +97,44 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     you = {"id": actor.id, "name": actor.name, "role": role, "can": sorted(CAN[role])}
     shown = {
         "id": identity, "title": row.title, "model": row.model, "workspace": row.workspace, "word": row.word,
-        "demo": row.model == DEMO,
+        "demo": row.model == DEMO, "is": _COLOURS.get(row.word, row.word),
     }  # fmt: skip
+    rules = listing.rules(request.principal, identity)
     primary = next((loop for loop in snapshot["state"]["loops"].values() if loop["parent"] is None), None)
     return render(request, "session.html", {
         "session": shown,
         "you": you,
-        "blocks": timeline.fold(events, snapshot["texts"]),
+        "blocks": timeline.fold(events, snapshot["texts"], rules),
+        "rules": [_rule(rule) for rule in rules],
+        "modes": MODES,
         "more": more,
         "described": words.STATES.get(row.word, row.word),
         "mode": words.MODES.get(primary["mode"], primary["mode"]) if primary else "",
         "isolation_text": isolation_text(),
         "loopback": not settings.STEERWEB_URL and split_domain_port(request.get_host())[0] in LOOPBACK,
-        "stop_note": STOP_NOTES.get(request.GET.get("stop", ""), ""),
+        "stop_note": STOP_NOTES.get(request.GET.get("stop", ""), "") or _late_note(request, events),
         "receipt": review.receipt(events, request.GET.get("stopped", "")),
         "boot": {
-            "session": shown, "you": you, **snapshot, "events": events, "more": more,
+            "session": shown, "you": you, **snapshot, "events": events, "more": more, "rules": rules,
             "now": instant(watching.now()),
         },
     })  # fmt: skip
+
+
+def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    said, code = words.rule_words(rule)
+    return {**rule, "words": said, "code": code}
+
+
+def _late_note(request: SignedInRequest, events: Sequence[Mapping[str, Any]]) -> str:
+    """What became of an approval that the form without scripts answered too late; the typed note is given back."""
+    gate, note = request.GET.get("late", ""), request.GET.get("note", "")
+    ended = [event for event in events if event["type"] in ("GateResolved", "GateClosed")]
+    end = next((event for event in ended if event["data"]["gate"] == gate), None)
+    if end is None:
+        return ""
+    unsent = f" Your note was not sent: “{words.apart(note)}”" if note else ""
+    return words.sentence(f"{words.answer_words(end)}. Your answer changed nothing.{unsent}")
 
 
 def _newest(session: str, seq: int, role: Role) -> tuple[list[dict[str, Any]], bool]:
@@ -142,3 +172,27 @@ def stop(request: SignedInRequest, session: UUID) -> HttpResponse:
     note = {"stop": receipt["note"]} if receipt["note"] in STOP_NOTES else {}
     query = urlencode({**shown, **note})
     return HttpResponseRedirect(f"/s/{identity}" + (f"?{query}" if query else ""))
+
+
+@require_POST
+@worded
+def answer(request: SignedInRequest, session: UUID, gate: UUID) -> HttpResponse:
+    """Answer an approval without a script: the first answer wins, a later one is shown who answered what (H1)."""
+    identity, chosen, note = str(session), request.POST.get("answer", ""), request.POST.get("message", "")
+    kind, _, value = chosen.partition(" ")
+    rule = {"kind": kind, "value": value} if value else None
+    decision: Literal["allow", "allow_rule", "deny"] = "deny"  # whatever was pressed: what is not allowed is denied
+    if chosen == "allow":
+        decision = "allow"
+    elif chosen == "allow_rule" or rule is not None:
+        decision = "allow_rule"
+    message = note if decision == "deny" and note.strip() else None
+    try:
+        control.resolve(request.principal, identity, new_id(), str(gate), decision=decision, rule=rule, message=message)
+    except Refused as refused:
+        if refused.code != "gate_closed":
+            raise
+        return HttpResponseRedirect(
+            f"/s/{identity}?{urlencode({'late': str(gate), **({'note': note} if note else {})})}"
+        )
+    return HttpResponseRedirect(f"/s/{identity}")

@@ -101,6 +101,7 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
         ),
         "facts": timeline.stop_facts(data),
         "processes": data["processes"],
+        "approvals": review.approvals(events, data["gates"]),
         "waiting": _fates(data),
         "usage": ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in (data.get("usage") or {}).items()),
         "axis": review.axis(events, item["id"], data.get("request")),

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from sessions_app.pages.words import (
+    answer_words,
     apart,
     call_line,
     counted,
@@ -44,8 +45,7 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
     ended = False
     lines: dict[str, str] = {}
     for event in events:
-        if event["type"] == "ToolStarted":
-            lines[event["data"]["call"]] = call_line(event["data"]["tool"], event["data"].get("arguments"))
+        lines |= _lines(event)
         rule = _RULES.get(event["type"])
         ours = event["turn"] == turn or (request is not None and event["data"].get("request") == request)
         if rule is not None and (ours or (ended and event["type"] in _NEXT)):
@@ -60,6 +60,23 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
             ended = True
             _insert_acknowledged(entries, event)
     return entries
+
+
+def _lines(event: Event) -> dict[str, str]:
+    """The calls an event names with their arguments: asked for, or started."""
+    calls = {"StepPlanned": event["data"].get("calls") or (), "ToolStarted": (event["data"],)}.get(event["type"], ())
+    return {call["call"]: call_line(call["tool"], call.get("arguments")) for call in calls}
+
+
+def approvals(events: Iterable[Event], gates: Iterable[str]) -> list[str]:
+    """What these approvals asked about, as one would type it."""
+    lines: dict[str, str] = {}
+    asked: dict[str, str] = {}
+    for event in events:
+        lines |= _lines(event)
+        if event["type"] == "GateOpened":
+            asked[event["data"]["gate"]] = lines.get(event["data"]["call"], event["data"]["tool"])
+    return [asked[gate] for gate in gates if gate in asked]
 
 
 def _insert_acknowledged(entries: list[Entry], terminal: Event) -> None:
@@ -85,6 +102,14 @@ def _tool_settled(event: Event, lines: Lines) -> Told:
     data = event["data"]
     line = lines.get(data["call"], data.get("tool") or "a call")
     return Told(f"{outcome(data).capitalize()}: ", _DOTS.get(data["outcome"], "none"), line)
+
+
+def _gate_opened(event: Event, lines: Lines) -> Told:
+    return Told("Asked for approval: ", "wait", lines.get(event["data"]["call"], event["data"]["tool"]))
+
+
+def _gate_ended(event: Event, lines: Lines) -> Told:
+    return Told(answer_words(event), "none")
 
 
 def _requested(event: Event, lines: Lines) -> Told:
@@ -121,6 +146,9 @@ def _closed(event: Event, lines: Lines) -> Told:
 _NEXT: Final = frozenset({"TurnStarted", "SessionClosed"})
 _RULES: Final[dict[str, Callable[[Event, Lines], Told]]] = {
     "TurnStarted": _started,
+    "GateOpened": _gate_opened,
+    "GateResolved": _gate_ended,
+    "GateClosed": _gate_ended,
     "ToolStarted": _tool_started,
     "ToolSettled": _tool_settled,
     "InterruptRequested": _requested,
@@ -133,7 +161,10 @@ _RULES: Final[dict[str, Callable[[Event, Lines], Told]]] = {
 
 
 def receipt(events: Iterable[Event], turn: str) -> Entry | None:
-    """The stop receipt of a page without scripts: `{asked, at, got, ended, seq}`; None when no stop hit that turn."""
+    """The stop receipt of a page without scripts; None when no stop hit that turn.
+
+    `{asked, at, gate, got, ended, seq, waits}`; `gate`: whether it hit an open approval.
+    """
     found: Entry | None = None
     for event in events:
         data = event["data"]
@@ -141,6 +172,7 @@ def receipt(events: Iterable[Event], turn: str) -> Entry | None:
             device = from_device(event["actor"])
             asked = sentence(named(event["actor"]) + (f",{device}" if device else ""))
             found = {"asked": asked, "at": event["at"], "got": None, "ended": None, "seq": None, "waits": None}
+            found["gate"] = data["phases"].get(turn) == "gate"
         elif event["type"] == "TurnInterrupted" and event["turn"] == turn and found is not None:
             ms, ended = data.get("acknowledged_ms"), len(data["processes"]["ended"])
             held = len(data["inputs"]["held"]) + len((data.get("steers") or {}).get("held", ()))

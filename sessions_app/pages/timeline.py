@@ -7,30 +7,40 @@ from sessions_app.pages.long import folded
 from sessions_app.pages.words import (
     ENDED_BY,
     actor_name,
+    answer_words,
+    apart,
     between_ms,
+    call_in_full,
     call_line,
     counted,
     duration,
     hue,
+    may_it,
     money,
     named,
     outcome,
+    rule_words,
     sentence,
     stopped_by,
     text_of,
+    why_it_asks,
 )  # fmt: skip
 
 Event = Mapping[str, Any]
 Item = dict[str, Any]
 OUTPUT_LINES: Final = 20
 OUTPUT_CHARS: Final = 4000
-_DOTS: Final = {"ok": "done", "interrupted": "stop", "lost": "stop"}
+_DOTS: Final = {"ok": "done", "interrupted": "stop", "lost": "stop", "denied": "none", "not_run": "none"}
 
 
 class Timeline:
-    """Blocks in order: turns with their items, and notes between them. `texts` are those of messages that wait."""
+    """Blocks in order: turns with their items, and notes between them.
 
-    def __init__(self, texts: Mapping[str, Any]) -> None:
+    `texts` are those of messages that wait, `rules` the standing answers of before.
+    """
+
+    def __init__(self, texts: Mapping[str, Any], rules: Iterable[Mapping[str, Any]]) -> None:
+        self.rules: dict[str | None, Mapping[str, Any]] = {rule["id"]: rule for rule in rules}
         self.blocks: list[Item] = []
         self._turns: dict[str, Item] = {}
         self._texts: dict[str, Any] = dict(texts)
@@ -78,6 +88,7 @@ class Timeline:
         for call in event["data"].get("calls") or ():
             line = call_line(call["tool"], call["arguments"])
             item: Item = {"kind": "tool", "line": line.split("\n")[0], "status": status, "is": is_, "dot": "none"}
+            item["whole"], item["full"] = line, call_in_full(call["tool"], call["arguments"])
             self._calls[call["call"]] = item
             self.turn(event)["items"].append(item)
 
@@ -128,18 +139,51 @@ def _step_planned(timeline: Timeline, event: Event) -> None:
     timeline.calls(event, "not started", "planned")
 
 
+def _gate_opened(timeline: Timeline, event: Event) -> None:
+    data, item = event["data"], timeline.call(event)
+    full = item.get("full")
+    ask = {
+        "gate": data["gate"], "at": event["at"], "question": may_it(data["tool"]), "why": why_it_asks(data["question"]),
+        "line": item["line"] if full else "", "full": folded(str(full or item.get("whole") or item["line"])),
+        "offers": [_offer(offer) for offer in data["offers"]],
+    }  # fmt: skip
+    item.update(status="asks", dot="wait", ask=ask, **{"is": "asked"})
+
+
+def _offer(offer: Mapping[str, Any]) -> Item:
+    words, code = rule_words(offer)
+    if offer["kind"] == "command":
+        words, code = "exactly this command", ""
+    return {**offer, "words": words, "code": code}
+
+
+def _gate_ended(timeline: Timeline, event: Event) -> None:
+    answer = sentence(answer_words(event))
+    timeline.call(event).update(status="not started", dot="none", ask=None, answer=answer, **{"is": "planned"})
+    rule = event["data"].get("rule")
+    if rule:
+        timeline.rules[rule["id"]] = {**rule, "by": event["actor"]}
+
+
 def _tool_started(timeline: Timeline, event: Event) -> None:
-    timeline.call(event).update(status="running", dot="live", **{"is": "running"})
+    item = timeline.call(event)
+    item.update(status="running", dot="live", **{"is": "running"})
+    rule = timeline.rules.get(event["data"].get("rule"))
+    if rule is not None:
+        words, code = rule_words(rule)
+        item["answer"] = sentence(f"Allowed by a rule of {named(rule['by'])}: {words} {apart(code)}")
 
 
 def _tool_settled(timeline: Timeline, event: Event) -> None:
     data = event["data"]
     is_ = "cut" if data["outcome"] == "not_run" else "settled"
-    text = text_of(data.get("output"))
+    item = timeline.call(event)
+    said_above = data["outcome"] == "denied" and item.get("answer")
+    text = "" if said_above else text_of(data.get("output"))
     lines = text[-OUTPUT_CHARS:].rstrip("\n").split("\n")
     output = "\n".join(lines[-OUTPUT_LINES:])
     dot = _DOTS.get(data["outcome"], "")
-    timeline.call(event).update(status=outcome(data), dot=dot, output=output, **{"is": is_})
+    item.update(status=outcome(data), dot=dot, output=output, **{"is": is_})
 
 
 def _step_done(timeline: Timeline, event: Event) -> None:
@@ -169,6 +213,7 @@ def stop_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     ms = data.get("acknowledged_ms")
     ended, surviving = len(processes["ended"]), len(processes["surviving"])
     facts = [
+        ("it hit", "an open approval" if data["phase"] == "gate" else ""),
         ("worker got it in", duration(ms) if ms is not None else ""),
         ("everything ended in", duration(data["settled_ms"])),
         ("kept", counted(data["steps_kept"], "step")),
@@ -203,6 +248,9 @@ _RULES: Final[dict[str, Callable[[Timeline, Event], None]]] = {
     "TurnStarted": _turn_started,
     "SteerDelivered": _steer_delivered,
     "StepPlanned": _step_planned,
+    "GateOpened": _gate_opened,
+    "GateResolved": _gate_ended,
+    "GateClosed": _gate_ended,
     "ToolStarted": _tool_started,
     "ToolSettled": _tool_settled,
     "StepDone": _step_done,
@@ -214,9 +262,9 @@ _RULES: Final[dict[str, Callable[[Timeline, Event], None]]] = {
 }
 
 
-def fold(events: Iterable[Event], texts: Mapping[str, Any]) -> list[Item]:
+def fold(events: Iterable[Event], texts: Mapping[str, Any], rules: Iterable[Mapping[str, Any]] = ()) -> list[Item]:
     """The blocks of a page of events in order."""
-    timeline = Timeline(texts)
+    timeline = Timeline(texts, rules)
     for event in events:
         timeline.apply(event)
     return timeline.blocks

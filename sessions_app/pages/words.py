@@ -22,8 +22,14 @@ STATES: Final = {
 MODES: Final = {
     "plan": "plans only",
     "ask": "asks before each command",
-    "auto": "runs freely, without asking",
+    "auto": "runs freely, asks before risky commands",
 }
+MODE_NOTES: Final = {
+    "plan": "It reads and answers. It runs no command and changes nothing.",
+    "ask": "Each command and each change of a file waits until somebody allows it.",
+    "auto": "No command is called risky unless somebody says which, so as it comes it does not ask at all.",
+}
+"""What each mode means for whoever chooses it."""
 PHASES: Final = {
     "model": "the model",
     "tool": "a running tool",
@@ -185,6 +191,67 @@ def call_line(tool: str, arguments: Any) -> str:
     return f"{tool.removesuffix('_file')} {path}" if isinstance(path, str) else tool
 
 
+def call_in_full(tool: str, arguments: Any) -> str:
+    """What a change would write, in full; empty where the line says it all."""
+    values = arguments if isinstance(arguments, dict) else {}
+    if tool == "write_file" and isinstance(values.get("content"), str):
+        return str(values["content"])
+    if tool == "edit_file" and isinstance(values.get("old_text"), str):
+        return "\n".join([*_marked("-", values["old_text"]), *_marked("+", str(values.get("new_text") or ""))])
+    return ""
+
+
+def _marked(mark: str, text: str) -> list[str]:
+    return [f"{mark} {line}" for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+_MAY: Final = {"shell": "run this command", "write_file": "write this file", "edit_file": "make this change"}
+
+
+def may_it(tool: str) -> str:
+    """What an approval asks."""
+    return f"May it {_MAY.get(tool, f'use {tool}')}?"
+
+
+def why_it_asks(question: str) -> str:
+    """Why it asks: `effect` or `risk`."""
+    if question == "risk":
+        return "This agent\u2019s rules call it risky."
+    return "It changes something, and this agent asks before each command and each change."
+
+
+def rule_words(rule: Mapping[str, Any]) -> tuple[str, str]:
+    """A standing answer: the words, and the code they end with."""
+    value = rule["value"]
+    if not isinstance(value, str):
+        return "nothing any more, its words were erased", ""
+    if rule["kind"] == "command":
+        return "exactly the command", value
+    if rule["kind"] == "command_prefix":
+        return "every command that begins with", value
+    return ("changes below" if value.endswith("/") else "changes to"), value
+
+
+def answer_words(event: Mapping[str, Any]) -> str:
+    """How an approval ended, from its `GateResolved` or `GateClosed`."""
+    data, by = event["data"], named(event["actor"])
+    if event["type"] == "GateResolved":
+        message = text_of(data.get("message"))
+        note = f": “{apart(message)}”" if message else ""
+        if data["decision"] == "deny":
+            return f"Denied by {by}{note}"
+        rule = data.get("rule")
+        words, code = rule_words(rule) if rule else ("", "")
+        return f"Allowed by {by}" + (f", and from now on: {words} {apart(code)}" if rule else "") + note
+    asked_by_system = event["actor"]["kind"] == "system"
+    why = {
+        "stop": "stopped",
+        "steer": "an urgent message" if asked_by_system else f"{by}\u2019s urgent message",
+        "mode": "the mode changed" if asked_by_system else f"{by} changed the mode",
+    }
+    return f"Not asked any more: {why.get(data['reason'], 'the turn has ended')}"
+
+
 def outcome(data: Mapping[str, Any]) -> str:
     """How a call ended, with how long it took or what was ended with it."""
     words = OUTCOMES.get(data["outcome"], str(data["outcome"]))
@@ -193,7 +260,7 @@ def outcome(data: Mapping[str, Any]) -> str:
     ended = len((data.get("processes") or {}).get("ended") or ())
     if data["outcome"] == "interrupted" and ended:
         return f"{words}, {counted(ended, 'process', 'processes')}"
-    if data["outcome"] != "not_run" and data.get("duration_ms") is not None:
+    if data["outcome"] not in ("not_run", "denied") and data.get("duration_ms") is not None:
         return f"{words}, {duration(data['duration_ms'])}"
     return words
 
