@@ -9,8 +9,11 @@ import { ago, apart, counting, money, plain } from "./words.js";
 
 /** @typedef {{ id: string, title: string, state: string, since: string, people?: { id: string, name: string }[], cost?: unknown, gone?: boolean, phase?: string | null, asked_by?: string | null, held?: number, model?: string }} Row */
 
-const WORDS = /** @type {Record<string, string>} */ ({ idle: "Nothing running", waiting: "Waiting for a worker", running: "Running", stopping: "Stopping", closing: "Closing", closed: "Closed" });
+const WORDS = /** @type {Record<string, string>} */ ({ idle: "Nothing running", waiting: "Waiting for a worker", running: "Running", approval: "Waiting for approval", stopping: "Stopping", closing: "Closing", closed: "Closed" });
 const PHASES = /** @type {Record<string, string>} */ ({ model: "Thinking", tool: "Using a tool", retry: "Waiting to ask the model again" });
+/** Colours of states: a person is needed, or nobody. */
+const SHOWN = /** @type {Record<string, string>} */ ({ approval: "waiting", closing: "stopping", waiting: "idle" });
+const CLOCKED = ["running", "approval", "stopping"];
 const FACES = 4;
 const DEMONSTRATION = "Show me what you can do: run a few commands, change a file, and tell me what you are doing as you go.";
 
@@ -23,14 +26,14 @@ function draw(row) {
   const state = /** @type {HTMLElement} */ (item.querySelector(".state"));
   const words = /** @type {HTMLElement} */ (state.firstElementChild);
   write(/** @type {Node} */ (item.querySelector("a")), row.title);
-  setAttribute(state, "data-is", row.state === "closing" ? "stopping" : row.state === "waiting" ? "idle" : row.state);
+  setAttribute(state, "data-is", SHOWN[row.state] || row.state);
   drawState(words, row);
   const people = row.people || [];
   const place = /** @type {HTMLElement} */ (item.querySelector(".people"));
   fill(place, ...people.slice(0, FACES).map((person) => face(person, "small")), people.length > FACES && el("span", { class: "face small more" }, `+${people.length - FACES}`));
   setAttribute(place, "aria-label", people.length > 0 && `Watching: ${people.map((person) => plain(person.name)).join(", ")}`);
   const when = /** @type {HTMLElement} */ (item.querySelector(".when"));
-  count(when, () => [money(row.cost), row.state === "running" ? "now" : ago(since(row.since))].filter(Boolean).join(", "));
+  count(when, () => [money(row.cost), row.state === "running" || row.state === "approval" ? "now" : ago(since(row.since))].filter(Boolean).join(", "));
   list.hidden = false;
   const welcome = document.getElementById("welcome");
   if (welcome) welcome.hidden = true;
@@ -46,7 +49,7 @@ function inWords(row) {
 function drawState(words, row) {
   const text = inWords(row);
   stopCounting(words);
-  if (row.state === "running" || row.state === "stopping") count(words, () => `${text}, ${counting(since(row.since))}`);
+  if (CLOCKED.includes(row.state)) count(words, () => `${text}, ${counting(since(row.since))}`);
   else write(words, row.held ? `${text}, ${row.held} paused` : text);
 }
 
@@ -117,6 +120,13 @@ function listenCreate() {
   const says = /** @type {HTMLElement} */ (dialog.querySelector("[data-says]"));
   const start = /** @type {HTMLButtonElement} */ (form.querySelector(".btn.main"));
   let ids = newIds();
+  // The demonstration runs freely as it is harmless; everything else asks, unless somebody chooses otherwise.
+  let chosen = false;
+  form.addEventListener("input", (event) => {
+    chosen ||= /** @type {HTMLInputElement} */ (event.target).name === "mode";
+    const usual = /** @type {HTMLInputElement} */ (form.elements.namedItem("model")).value.trim().startsWith("demo:") ? "auto" : "ask";
+    if (!chosen) /** @type {RadioNodeList} */ (form.elements.namedItem("mode")).value = usual;
+  });
   byId("new-session").addEventListener("click", () => openDialog(dialog));
   dialog.querySelector("[data-closes]")?.addEventListener("click", () => dialog.close());
   form.addEventListener("input", () => (ids = newIds()));

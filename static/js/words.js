@@ -197,7 +197,7 @@ export function outcomeWords(data) {
   if (data.outcome === "error" && data.exit !== null && data.exit !== undefined) parts[0] = `failed, exit ${data.exit}`;
   const ended = data.processes?.ended?.length || 0;
   if (data.outcome === "interrupted" && ended) parts.push(count(ended, "process", "processes"));
-  else if (data.outcome !== "not_run" && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
+  else if (data.outcome !== "not_run" && data.outcome !== "denied" && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
   return [parts.join(", "), colour];
 }
 
@@ -212,9 +212,40 @@ export const withdrawnWords = (reason) => WITHDRAWN[reason] || reason;
 /** Reasons one tap away. */
 export const REASONS = ["wrong direction", "wrong files or branch", "stuck or too slow", "too expensive", "seen enough"];
 
-const MODES = /** @type {Record<string, string>} */ ({ plan: "plans only", ask: "asks before each command", auto: "runs freely, without asking" });
+const MODES = /** @type {Record<string, string>} */ ({ plan: "plans only", ask: "asks before each command", auto: "runs freely, asks before risky commands" });
 /** @param {string} mode */
 export const modeWords = (mode) => MODES[mode] || mode;
+
+/** @typedef {{ kind: string, value: unknown }} Rule a standing answer; its value is a text, or was erased */
+
+/** A standing answer: the words, and the code they end with. @param {Rule} rule @returns {[string, string]} */
+export function ruleWords({ kind, value }) {
+  if (typeof value !== "string") return ["nothing any more, its words were erased", ""];
+  if (kind === "command") return ["exactly the command", value];
+  if (kind === "command_prefix") return ["every command that begins with", value];
+  return [value.endsWith("/") ? "changes below" : "changes to", value];
+}
+
+/** The same inside a sentence. @param {Rule} rule */
+export function ruleSentence(rule) {
+  const [words, code] = ruleWords(rule);
+  return code ? `${words} ${apart(code)}` : words;
+}
+
+const MAY = /** @type {Record<string, string>} */ ({ shell: "run this command", write_file: "write this file", edit_file: "make this change" });
+/** What an approval asks. @param {string} tool */
+export const mayIt = (tool) => `May it ${MAY[tool] || `use ${tool}`}?`;
+
+/** Why it asks. @param {string} question `effect` or `risk` */
+export const whyItAsks = (question) => (question === "risk" ? "This agent’s rules call it risky." : "It changes something, and this agent asks before each command and each change.");
+
+/** Why an approval was closed without an answer. @param {string} reason of GateClosed @param {Actor} by */
+export function closedWords(reason, by) {
+  if (reason === "stop") return "Not asked any more: stopped";
+  if (reason === "steer") return `Not asked any more: ${by.kind === "system" ? "an" : `${actorName(by)}’s`} urgent message`;
+  if (reason === "mode") return `Not asked any more: ${by.kind === "system" ? "the mode changed" : `${actorName(by)} changed the mode`}`;
+  return "Not asked any more: the turn has ended";
+}
 
 /** Bytes for a person. @param {number} bytes */
 export function size(bytes) {

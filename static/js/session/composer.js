@@ -115,6 +115,7 @@ export class Composer {
     if (this.receipt) write(this.hint, this.receipt);
     else if (!steerable) write(this.hint, idleHint(state));
     else if (this.way === "queue") write(this.hint, queueHint(state));
+    else if (phase?.is === "gate") write(this.hint, this.way === "urgent" ? "Lands instead of what is being asked" : "Lands after the approval");
     else if (phase?.is === "tool") count(this.hint, () => `${this.way === "urgent" ? "Skips the rest, lands" : "Lands"} after this ${thing(phase.tool || "")}, ${counting(since(phase.at))} so far`);
     else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Lands before the next step; a final answer yields to it");
   }
@@ -199,7 +200,7 @@ export class Composer {
     this.landing = receipt.input || receipt.steer || "";
     if (way === "queue") this.receipt = "Received. It runs after this turn";
     else if (!receipt.lands) return;
-    else this.receipt = receipt.lands.when === "next_turn" ? "Received. Nothing is running now: it lands with the next turn" : "Received. It lands at the next step";
+    else this.receipt = `Received. ${landsWords(receipt.lands, way)}`;
     this.draw();
     clearTimeout(this.receiptTimer);
     this.receiptTimer = window.setTimeout(() => {
@@ -262,6 +263,13 @@ export class Composer {
       // Storage that is full or forbidden costs only the draft's survival of a reload.
     }
   }
+}
+
+/** @param {{ when: string, after?: string }} lands @param {Way} way */
+function landsWords(lands, way) {
+  if (lands.when === "next_turn") return "Nothing is running now: it lands with the next turn";
+  if (lands.after === "gate") return way === "urgent" ? "It lands instead of what was being asked" : "It lands after the approval";
+  return "It lands at the next step";
 }
 
 /** @param {State} state */

@@ -4,10 +4,11 @@
  *
  * @typedef {import("./view.js").Item} Item
  * @typedef {{ element: HTMLElement, draw: (item: Item) => void }} Drawing
- * @typedef {{ readText: (ref: string) => Promise<string> }} Context
+ * @typedef {{ readText: (ref: string) => Promise<string>, rules: Map<string, import("./view.js").Standing> }} Context
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
+import { answerWords } from "./answered.js";
 import { WHOLE_CHARS, drawFolded, drawInParts } from "./long.js";
 import { Output } from "./output.js";
 import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, hue, outcomeWords, plain, stoppedBy } from "../words.js";
@@ -116,20 +117,25 @@ function tool(context) {
     more.setAttribute("aria-expanded", String(!full.hidden));
   }, { kind: "quiet", iconName: "more" });
   const full = el("div", { class: "full", dir: "auto", hidden: true });
+  const answer = el("div", { class: "answer", hidden: true });
   const left = el("div", { class: "left bad", hidden: true });
   const pre = el("pre", { hidden: true, dir: "auto" });
   const output = new Output(pre);
-  const element = el("article", { class: "tool" }, el("header", {}, dot, line, status, more), full, left, pre);
+  const element = el("article", { class: "tool" }, el("header", {}, dot, line, status, more), full, answer, left, pre);
   return {
     element,
     draw(item) {
       drawCall(item, { line, more, full, element });
       drawStatus(item, { dot, status, element });
+      const said = answerWords(item, context.rules);
+      answer.hidden = !said.length;
+      fill(answer, ...said);
       drawLeft(item, left);
       if (item.text && typeof item.text === "object") {
         pre.hidden = false;
         words(pre, item.text, context);
-      } else output.set(item.live ? item.said || "" : item.text || item.said || "", Boolean(item.live));
+      } else if (item.outcome?.outcome === "denied" && item.approval) pre.hidden = true; // the note was said above
+      else output.set(item.live ? item.said || "" : item.text || item.said || "", Boolean(item.live));
     },
   };
 }
@@ -148,9 +154,9 @@ function drawCall(item, { line, more, full, element }) {
 /** @param {Item} item @param {{ dot: HTMLElement, status: HTMLElement, element: HTMLElement }} parts */
 function drawStatus(item, { dot, status, element }) {
   stopCounting(status);
-  const is = item.state === "settled" ? (item.outcome.outcome === "not_run" ? "cut" : "settled") : item.state === "withdrawn" ? "cut" : item.state;
+  const is = item.state === "settled" ? (item.outcome.outcome === "not_run" ? "cut" : "settled") : item.state === "withdrawn" ? "cut" : item.ending && item.state === "asked" ? "planned" : item.state;
   element.dataset.is = is;
-  if (item.state === "running" && item.ending) {
+  if ((item.state === "running" || item.state === "asked") && item.ending) {
     dot.className = "dot stop";
     status.className = "push bad";
     write(status, "ending");
@@ -158,6 +164,10 @@ function drawStatus(item, { dot, status, element }) {
     dot.className = "dot live beats";
     status.className = "push num";
     count(status, () => counting(since(item.startedAt)));
+  } else if (item.state === "asked") {
+    dot.className = "dot wait";
+    status.className = "push num ask-colour";
+    count(status, () => `asks, ${counting(since(item.approval.at))}`);
   } else if (item.state === "settled") {
     const [text, colour] = outcomeWords(item.outcome);
     dot.className = `dot ${{ ok: "done", interrupted: "stop", lost: "stop", error: "" }[/** @type {string} */ (item.outcome.outcome)] ?? "none"}`;
@@ -207,6 +217,7 @@ export function stopFacts(data) {
   const held = many(data.inputs?.held) + many(data.steers?.held ?? 0);
   const fact = (/** @type {string} */ words, /** @type {string} */ value, colour = "") => el("span", { class: colour }, `${words} `, el("b", {}, value));
   return [
+    data.phase === "gate" && fact("it hit", "an open approval"),
     data.acknowledged_ms !== null && data.acknowledged_ms !== undefined && fact("worker got it in", duration(data.acknowledged_ms)),
     fact("everything ended in", duration(data.settled_ms)),
     fact("kept", countOf(data.steps_kept, "step")),

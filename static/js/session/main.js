@@ -3,6 +3,7 @@ import { byId, fill, el, openDialog, readJson, button } from "../dom.js";
 import { Refused, call, commandId } from "../rest.js";
 import { sampleServerTime } from "../clock.js";
 import { plain } from "../words.js";
+import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
 import { listenDialogs, typing } from "./dialogs.js";
 import { Older } from "./older.js";
@@ -12,8 +13,9 @@ import { Receipt } from "./receipt.js";
 import { Side } from "./side.js";
 import { Connection } from "./socket.js";
 import { evolve } from "./state.js";
+import { Mode, Rules } from "./standing.js";
 import { Stop } from "./stop.js";
-import { Strip } from "./strip.js";
+import { Strip, asked } from "./strip.js";
 import { Timeline } from "./timeline.js";
 import { View, codePoints } from "./view.js";
 
@@ -27,6 +29,7 @@ const session = /** @type {string} */ (boot.session.id);
 let title = /** @type {string} */ (boot.session.title);
 const view = new View(boot.texts);
 for (const loop of Object.values(state.loops)) for (const entry of [...loop.inbox, ...loop.steers]) view.authors.set(entry.id, entry.author);
+for (const { id, ...rule } of boot.rules) view.rules.set(id, rule);
 for (const event of boot.events) view.apply(event);
 for (const loop of Object.values(state.loops)) if (loop.turn) view.begun(loop.turn);
 sampleServerTime(boot.now);
@@ -60,15 +63,21 @@ const connection = new Connection({
 const strip = new Strip({ title: byId("title"), state: byId("state"), paused: byId("paused"), connection: byId("connection"), announce: byId("announce") });
 const timeline = new Timeline({
   place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
-  context: { readText }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
+  context: { readText, rules: view.rules }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
 });
 const older = new Older({
   session, oldest: boot.events[0]?.seq || 1, more: boot.more, place: byId("older"), scroller: byId("line"), view, draw: () => timeline.draw(),
 });
-const side = new Side({ agents: byId("agents"), turns: byId("turns"), about: document.getElementById("about"), show: (key) => {
+const side = new Side({ agents: byId("agents"), turns: byId("turns"), show: (key) => {
   /** @type {HTMLDialogElement} */ (byId("drawer")).close();
   timeline.show(key);
 } });
+const mode = new Mode({
+  place: byId("mode-words"), dialog: /** @type {HTMLDialogElement | null} */ (document.getElementById("mode")), change: (chosen) => command("set_mode", { mode: chosen }),
+});
+const rules = new Rules({
+  place: byId("rules"), view, revoke: can("resolve") ? (rule) => attempt(() => call("DELETE", `/sessions/${session}/rules/${rule}`)) : null,
+});
 const receipt = new Receipt({
   place: byId("notice"), you,
   actions: {
@@ -83,6 +92,10 @@ const queue = new Queue({
 });
 const sayForm = document.getElementById("say");
 const stopForm = document.getElementById("stop");
+const approvals = new Approvals({
+  place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, rules: view.rules },
+  show: () => timeline.toEnd(), tell, keep: (text) => Boolean(composer?.giveBack(text)), leave: () => byId("line").focus({ preventScroll: true }),
+});
 const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, readState: () => state, view });
 const stop = stopForm && new Stop({
   form: /** @type {HTMLFormElement} */ (stopForm), place: byId("stop-says"), connection, session, readState: () => state, takeText: () => composer?.takeText() || null,
@@ -185,12 +198,15 @@ function drawAround() {
   composer?.draw();
   stop?.draw();
   side.draw(state, view);
+  approvals.draw(state);
+  mode.draw(state);
+  rules.draw(state);
   byId("nothing").hidden = view.blocks.length > 0;
   const dock = document.getElementById("dock");
   if (dock) dock.hidden = state.status === "closed" && can("submit");
   byId("closed").hidden = state.status !== "closed";
   drawWhileOpen(state.status === "open");
-  document.title = `${plain(title)} · steerweb`;
+  document.title = `${asked(state).length ? "Approval: " : ""}${plain(title)} · steerweb`;
 }
 
 /** What a closed session refuses is not offered; a dialog about it that is open closes. @param {boolean} open */
@@ -220,8 +236,13 @@ async function attempt(act) {
     await act();
     fill(byId("trouble"));
   } catch (error) {
-    fill(byId("trouble"), el("div", { class: "warn calm", role: "alert" }, el("span", {}, /** @type {Refused} */ (error).detail), button("Close", () => fill(byId("trouble")), { kind: "quiet push", iconName: "close" })));
+    tell(/** @type {Refused} */ (error).detail, "alert");
   }
+}
+
+/** @param {string} text @param {"alert" | "status"} [role] */
+function tell(text, role = "status") {
+  fill(byId("trouble"), el("div", { class: "warn calm", role }, el("span", {}, text), button("Close", () => fill(byId("trouble")), { kind: "quiet push", iconName: "close" })));
 }
 
 /** A long text in parts, put together; offsets count code points. @param {string} ref @returns {Promise<string>} */
@@ -247,7 +268,9 @@ function listenKeys() {
     } else escapedAt = event.timeStamp;
   });
   addEventListener("keydown", (event) => {
-    if (event.key === "/" && !typing(event.target) && sayForm && !document.querySelector("dialog[open]")) {
+    if (typing(event.target) || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "a" && asked(state).length) approvals.focus();
+    if (event.key === "/" && sayForm) {
       event.preventDefault();
       sayForm.querySelector("textarea")?.focus();
     }
@@ -298,5 +321,6 @@ listenDialogs(session, () => openDialog(/** @type {HTMLDialogElement} */ (byId("
 if (new URLSearchParams(location.search).has("from")) sayForm?.querySelector("textarea")?.focus();
 timeline.draw();
 new ResizeObserver(() => timeline.cover(byId("notice").offsetHeight)).observe(byId("notice"));
+new ResizeObserver(() => timeline.pin(byId("asks").offsetHeight)).observe(byId("asks"));
 connection.start();
 void meetMembers();

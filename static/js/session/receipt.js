@@ -86,9 +86,10 @@ export class Receipt {
   #stages({ event, acknowledged, ends }, over) {
     const got = over ? ends.map((end) => end.data.acknowledged_ms).filter((ms) => ms !== null && ms !== undefined) : [...acknowledged.values()];
     const gotIt = got.length > 0 && (over || got.length >= event.data.turns.length);
+    const hit = Object.values(event.data.phases || {}).includes("gate") && ", while it waited for approval";
     return el(
       "ol", {},
-      stage("Asked", true, el("span", {}, `${actorName(event.actor)}${fromDevice(event.actor) && `,${fromDevice(event.actor)}`}, `, when(event.at, true))),
+      stage("Asked", true, el("span", {}, `${actorName(event.actor)}${fromDevice(event.actor) && `,${fromDevice(event.actor)}`}, `, when(event.at, true), hit)),
       stage("Worker got it", gotIt, gotIt ? words(duration(Math.max(...got))) : over ? words("no answer") : counted(event.at)),
       stage("Everything ended", over, over ? words(endedWords(ends)) : counted(event.at)),
     );

@@ -19,6 +19,19 @@ export function waiting(state) {
   };
 }
 
+/**
+ * The approvals that are open: where a person is needed. What is being stopped asks no more.
+ * @param {State} state
+ * @returns {{ loop: import("./state.js").Loop, turn: import("./state.js").Turn, call: import("./state.js").Call }[]}
+ */
+export function asked(state) {
+  return Object.values(state.loops).flatMap((loop) => {
+    const { turn } = loop;
+    const open = turn && !turn.mark ? (turn.calls || []).filter((call) => call.answer === "open") : [];
+    return open.map((call) => ({ loop, turn: /** @type {import("./state.js").Turn} */ (turn), call }));
+  });
+}
+
 /** What becomes of a request that has not ended everything yet. @param {State} state */
 export const stopping = (state) => Object.values(state.requests)[0] || null;
 
@@ -33,7 +46,7 @@ export function describe(state, view) {
   const request = stopping(state);
   if (request) return { is: "stopping", counts: true, words: () => `Stopping, asked by ${actorName(request.actor)} ${duration(Math.floor(since(request.at_ms) / 100) * 100)} ago` };
   if (state.status === "closing") return { is: "stopping", words: () => "Closing" };
-  const running = Object.values(state.loops).find((loop) => loop.turn);
+  const running = asked(state)[0]?.loop || Object.values(state.loops).find((loop) => loop.turn);
   if (running?.turn) return describePhase(view.turns.get(running.turn.id)?.phase || null, running.turn);
   const { held, inputs, steers } = waiting(state);
   if (inputs && primary(state)?.status === "idle") return { is: "idle", words: () => "Waiting for a worker" };
@@ -51,6 +64,7 @@ function describePhase(phase, turn) {
     return { is: "running", counts: true, words: () => `The model did not answer${left()}` };
   }
   if (phase.is === "waiting") return { is: "idle", words: () => "Waiting for a worker" };
+  if (phase.is === "gate") return { is: "waiting", counts: true, words: () => `Waiting for approval, ${counting(since(phase.at))}` };
   const doingNow = phase.is === "tool" ? doing(phase.tool || "a tool") : phase.is === "next" ? "Working" : phase.writing ? "Writing" : "Thinking";
   return { is: "running", counts: true, words: () => `${doingNow}, ${counting(since(phase.at))}` };
 }

@@ -38,6 +38,7 @@ export class Timeline {
     pill.addEventListener("click", () => this.toEnd());
     column.addEventListener("click", (event) => this.#unfolded(event));
     this.covered = 0;
+    this.pinned = 0;
   }
 
   /**
@@ -53,6 +54,16 @@ export class Timeline {
     this.place.style.setProperty("--covered", `${px}px`);
     if (this.atEnd) this.toEnd();
     else this.place.scrollTop = scrollTop + more;
+  }
+
+  /**
+   * Something stands pinned at the end of the timeline: at the end one sees it whole, and the pill stands above it.
+   * @param {number} px its height; 0: nothing
+   */
+  pin(px) {
+    this.pinned = px;
+    this.place.style.setProperty("--pinned", `${px}px`);
+    if (this.atEnd) this.toEnd();
   }
 
   /** Draw on the next frame (a hidden page has no frames: then soon). */
@@ -145,7 +156,7 @@ export class Timeline {
   #anchor() {
     const top = this.place.getBoundingClientRect().top + this.covered;
     const below = (/** @type {Element} */ element) => element.getBoundingClientRect().bottom > top;
-    const block = [...this.column.children].find((child) => child !== this.more && below(child));
+    const block = [...this.column.children].find((child) => child !== this.more && child.id !== "asks" && below(child));
     return [...(block?.children || [])].find(below) || block || null;
   }
 
@@ -154,6 +165,7 @@ export class Timeline {
     if (scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.atEnd = true;
     else if (scrollTop < this.lastTop) this.atEnd = false; // only a reader scrolls up; a growing dock does not
     this.lastTop = scrollTop;
+    this.place.toggleAttribute("data-up", scrollHeight - scrollTop - clientHeight > this.pinned); // what is pinned is out of sight where it stands
     if (this.atEnd) this.unseen = 0;
     this.#showPill();
   }

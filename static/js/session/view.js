@@ -11,6 +11,7 @@
  *   finished: Set<number>, events: LogEvent[], phase: Phase | null, cost: unknown, stamp: number }} TurnView
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, item: Item }} Block
  * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
+ * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
  */
 import { serverNow } from "../clock.js";
 import { RULES, memberWords } from "./view_rules.js";
@@ -42,6 +43,8 @@ export class View {
     this.queuedBy = null;
     /** @type {string | null} the command that created the session */
     this.createdBy = null;
+    /** @type {Map<string, Standing>} standing answers by id, revoked ones too as far as they were met */
+    this.rules = new Map();
   }
 
   /** One event further. Each event is applied once, in order. @param {LogEvent} event */
@@ -112,10 +115,10 @@ export class View {
     if (!this.authors.has(id)) this.authors.set(id, event.data.author ?? event.actor);
   }
 
-  /** What the snapshot knows of a running turn whose beginning is not loaded. @param {{ id: string, index: number, at_ms: number, input: string }} running */
-  begun({ id, index, at_ms: at, input }) {
+  /** What the snapshot knows of a running turn whose beginning is not loaded. @param {import("./state.js").Turn} running */
+  begun({ id, index, at_ms: at, opening }) {
     const turn = this.turns.get(id);
-    if (turn && turn.at === null) Object.assign(turn, { index, input, at: new Date(at).toISOString(), headless: true });
+    if (turn && turn.at === null) Object.assign(turn, { index, input: opening.id, at: new Date(at).toISOString(), headless: true });
   }
 
   /**
@@ -169,6 +172,7 @@ export class View {
     const at = live.since ? Date.parse(live.since) : turn.phase?.at || serverNow();
     const call = live.call ? turn.keys.get(`c:${live.call}`) : undefined;
     if (live.phase === "tool" && call && call.state !== "running") return; // the log knows further: that call is over
+    if (live.phase === "gate" && call && call.state !== "asked") return; // and that it was answered, or will say so
     if (live.phase !== turn.phase?.is || live.phase === "retry") {
       turn.phase = { is: live.phase, at, tool: call?.tool || turn.phase?.tool, nextAt: live.next_at, attempt: live.attempt };
       this.touch(turn);
@@ -207,6 +211,7 @@ export class View {
   #adopt(older) {
     for (const [id, text] of older.texts) if (!this.texts.has(id)) this.texts.set(id, text);
     for (const [id, actor] of older.authors) if (!this.authors.has(id)) this.authors.set(id, actor);
+    for (const [id, rule] of older.rules) if (!this.rules.has(id)) this.rules.set(id, rule);
   }
 
   /** Words that were said before the loaded part began, now known. @param {TurnView} turn */

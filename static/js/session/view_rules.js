@@ -1,5 +1,5 @@
 /** What each event type adds to the timeline; `view.js` calls these, one per type. */
-import { actorName, apart, fromDevice, modeWords, thing, withdrawnWords } from "../words.js";
+import { actorName, apart, fromDevice, modeWords, ruleSentence, thing, withdrawnWords } from "../words.js";
 
 /** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./state.js").LogEvent} LogEvent */
 
@@ -54,6 +54,14 @@ function cutOff(view, event, turn) {
     if (!text && !open) continue;
     view.put(turn, open?.key || `${prefix}:cut`, kind, { live: false, text: text || open?.said || "", cut: "stopped" });
   }
+}
+
+/** How an approval ended. @param {View} view @param {LogEvent} event @param {TurnView} turn @param {Record<string, any>} end */
+function answered(view, event, turn, end) {
+  const { call } = event.data;
+  const approval = { ...turn.keys.get(`c:${call}`)?.approval, by: event.actor, ...end };
+  view.put(turn, `c:${call}`, "tool", { call, state: "planned", approval });
+  phase(turn, event, "next");
 }
 
 /** Words given back, kept readable. @param {View} view @param {LogEvent} event @param {string} id */
@@ -121,9 +129,24 @@ export const RULES = {
     for (const { call, tool, arguments: args } of event.data.calls) view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "planned" });
     phase(turn, event, "next");
   },
+  GateOpened(view, event, turn) {
+    const { gate, call, tool, question, offers } = event.data;
+    view.put(turn, `c:${call}`, "tool", { call, tool, state: "asked", approval: { gate, question, offers, at: event.at } });
+    phase(turn, event, "gate", tool);
+  },
+  GateResolved(view, event, turn) {
+    const { decision, rule, message } = event.data;
+    if (rule) view.rules.set(rule.id, { ...rule, by: event.actor, at: event.at });
+    answered(view, event, turn, { decision, rule, message });
+  },
+  GateClosed: (view, event, turn) => answered(view, event, turn, { closed: event.data.reason }),
+  RuleRevoked(view, event) {
+    const rule = view.rules.get(event.data.rule);
+    view.note(event, { words: `${actorName(event.actor)} took back what was always allowed${rule ? `: ${ruleSentence(rule)}` : ""}` });
+  },
   ToolStarted(view, event, turn) {
-    const { call, tool, arguments: args } = event.data;
-    view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "running", live: true, said: "", points: 0, startedAt: event.at });
+    const { call, tool, arguments: args, rule } = event.data;
+    view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "running", live: true, said: "", points: 0, startedAt: event.at, rule });
     phase(turn, event, "tool", tool);
   },
   ToolSettled(view, event, turn) {
@@ -151,7 +174,7 @@ export const RULES = {
       const marked = view.turns.get(id);
       if (marked && !marked.end) {
         marked.status = "stopping";
-        for (const item of marked.items) if (item.state === "running") view.put(marked, item.key, item.kind, { ending: true });
+        for (const item of marked.items) if (item.state === "running" || item.state === "asked") view.put(marked, item.key, item.kind, { ending: true });
         view.touch(marked);
       }
     }
