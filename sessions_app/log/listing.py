@@ -38,7 +38,8 @@ _MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.se
 
 def _session(row: Sequence[Any]) -> dict[str, Any]:
     (
-        id_, title, word, since, active_at, created_at, created_by, workspace, model, pinned, archived, head, settings, cost,
+        id_, title, word, since, active_at, created_at, created_by, workspace, model, pinned, archived, head, settings,
+        cost,
     ) = row  # fmt: skip
     return {
         "id": str(id_), "title": title, "state": word, "since": instant(since), "active_at": instant(active_at),

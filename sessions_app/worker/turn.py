@@ -133,7 +133,7 @@ class TurnRun:
                     _usage(reply),
                     reply.replaced,
                     price(self._transcript.model, reply.usage),
-                )  # fmt: skip
+                )
             )
             self._cut_off, self._usage = {}, {}
             if finished["outcome"] in ("done", "failed"):
