@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, TypeVar
 
 QueueChoice = Literal["run", "hold", "clear"]
 FOLD: Final = 2
-"""Version of the fold. A stored state of another version is refused until `steerweb rebuild` has folded it anew."""
+"""Version of the fold. A stored state of another version takes no command until it is folded anew, by `prepare`, which
+`up` runs before anything else, or by `rebuild`."""
 
 
 @dataclass(frozen=True, slots=True)
