@@ -36,7 +36,7 @@ let early = [];
 /** @type {Set<string>} commands of this page, to know what it did itself from what others did */
 const ours = new Set();
 let live = false;
-let lostAt = Date.now();
+let lostAt = performance.now();
 let repairedAt = -Infinity;
 const REPAIR_MS = 5_000;
 const ESCAPES_MS = 600;
@@ -50,7 +50,7 @@ const connection = new Connection({
     if (status === "live") lostAt = 0;
     else {
       live = false;
-      lostAt ||= Date.now();
+      lostAt ||= performance.now();
     }
     drawAround();
     setTimeout(drawAround, 1_100);
