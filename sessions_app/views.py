@@ -18,13 +18,14 @@ from sessions_app.engine.errors import Refused
 from sessions_app.engine.model_names import DEMO, PROVIDERS, usable
 from sessions_app.engine.state import QueueChoice
 from sessions_app.ids import new_id
-from sessions_app.log import listing, read, watching
+from sessions_app.log import db, listing, read, watching
 from sessions_app.log.frames import audience_of, instant
 from sessions_app.models import Session
 from sessions_app.pages import review, timeline, words
 from sessions_app.pages.isolation import isolation_text
 from sessions_app.pages.worded import role_in, worded
 from sessions_app.people.authenticate import SignedInRequest
+from sessions_app.people.members import members_of
 from sessions_app.people.roles import CAN, Role
 
 PAGE_EVENTS: Final = 400
@@ -116,7 +117,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
         "receipt": review.receipt(events, request.GET.get("stopped", "")),
         "boot": {
             "session": shown, "you": you, **snapshot, "events": events, "more": more, "rules": rules,
-            "now": instant(watching.now()),
+            "now": instant(watching.now()), "members": _members(identity, role),
         },
     })  # fmt: skip
 
@@ -135,6 +136,14 @@ def _late_note(request: SignedInRequest, events: Sequence[Mapping[str, Any]]) ->
         return ""
     unsent = f" Your note was not sent: “{words.apart(note)}”" if note else ""
     return words.sentence(f"{words.answer_words(end)}. Your answer changed nothing.{unsent}")
+
+
+def _members(session: str, role: Role) -> list[dict[str, str]]:
+    """Who takes part, so that a change of it can be told by name. Observers are not told."""
+    if role == "observer":
+        return []
+    with db.cursor("read") as cur:
+        return [member.json() for member in members_of(cur, session)]
 
 
 def _newest(session: str, seq: int, role: Role) -> tuple[list[dict[str, Any]], bool]:

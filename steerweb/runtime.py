@@ -7,6 +7,8 @@ after a crash another program may own its address.
 
 import json
 import os
+import shlex
+import shutil
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -37,8 +39,25 @@ def data_dir() -> Path:
     """The data directory: `STEERWEB_DATA`, else `steerweb` below `XDG_DATA_HOME` or `~/.local/share`."""
     if chosen := os.environ.get("STEERWEB_DATA"):
         return Path(chosen).expanduser().absolute()
+    return _default_data_dir()
+
+
+def _default_data_dir() -> Path:
     base = os.environ.get("XDG_DATA_HOME")
     return (Path(base) if base else Path.home() / ".local" / "share") / "steerweb"
+
+
+def shown(arguments: str, directory: Path | None = None) -> str:
+    """One of our commands as one has to type it in this folder, for the data of `directory` (default: this one's)."""
+    script = Path(sys.executable).with_name("steerweb")
+    name = f"{sys.executable} -m steerweb"
+    if script.exists():
+        here = Path.cwd()
+        near = str(script.relative_to(here)) if script.is_relative_to(here) else str(script)
+        name = "steerweb" if shutil.which("steerweb") == str(script) else near
+    data = directory or data_dir()
+    chosen = "" if data == _default_data_dir().absolute() else f"STEERWEB_DATA={shlex.quote(str(data))} "
+    return f"{chosen}{name} {arguments}"
 
 
 def command_line(*arguments: str) -> list[str]:

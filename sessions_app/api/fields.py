@@ -1,7 +1,6 @@
 """The types of fields in requests: strict, and exact about what they accept."""
 
 import re
-from datetime import datetime
 from typing import Annotated, Final
 from uuid import UUID, uuid5
 
@@ -15,6 +14,8 @@ from pydantic import (
     WithJsonSchema,
     field_validator,
 )
+
+from sessions_app.engine.instants import read_instant
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _KEYS: Final = UUID("01977c3e-2b64-7d0a-8a55-7b1d4f6c9e21")
@@ -50,7 +51,7 @@ Id = Annotated[str, AfterValidator(_id), WithJsonSchema({"type": "string", "form
 
 
 def _instant(value: object) -> object:
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
+    return read_instant(value) if isinstance(value, str) else value
 
 
 Instant = Annotated[AwareDatetime, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})]

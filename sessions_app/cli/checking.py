@@ -4,18 +4,13 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psycopg
-from django.core.management.base import BaseCommand, CommandError
-
+from sessions_app.cli.database import DatabaseCommand
 from sessions_app.cli.terminal import print_json, session_id
-from sessions_app.engine.errors import Refused
 from sessions_app.log import chain
 
 
-class CheckingCommand(BaseCommand):
+class CheckingCommand(DatabaseCommand):
     """A command that reads logs in the database of this machine's settings."""
-
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("session", nargs="?", type=session_id, help="only this session")
@@ -23,16 +18,12 @@ class CheckingCommand(BaseCommand):
 
     def report(self, options: dict[str, Any], check: Callable[[str], Iterator[chain.Fault]]) -> tuple[int, int]:
         """Print every difference; (sessions looked at, differences)."""
-        try:
-            sessions = [options["session"]] if options["session"] else chain.sessions()
-            faults = 0
-            for session in sessions:
-                for fault in check(session):
-                    faults += 1
-                    self._print(fault, as_json=options["json"])
-        except (Refused, psycopg.OperationalError) as exc:
-            sentence = exc.detail if isinstance(exc, Refused) else f"The database does not answer: {exc}"
-            raise CommandError(sentence.strip()) from exc
+        sessions = [options["session"]] if options["session"] else chain.sessions()
+        faults = 0
+        for session in sessions:
+            for fault in check(session):
+                faults += 1
+                self._print(fault, as_json=options["json"])
         return len(sessions), faults
 
     def _print(self, fault: chain.Fault, *, as_json: bool) -> None:

@@ -161,6 +161,9 @@ class Printer:
         exit_code = "" if data.get("exit") is None else f", exit {data['exit']}"
         style = _DIM if outcome == "ok" else _RED
         self._line(f"[{outcome}{exit_code}, {seconds(data.get('duration_ms') or 0)}]", style)
+        named = _survivors(data)
+        if named:
+            self._line(f"! outlived its kill: {named}", _RED)
 
     def _interrupt_requested(self, frame: Frame, data: Frame) -> None:
         reason = words_of(data.get("reason"))
@@ -178,13 +181,27 @@ class Printer:
             count = len(processes["ended"])
             parts.append(f"{count} {'process' if count == 1 else 'processes'} ended")
         self._line("; ".join(parts), _RED)
+        self._left(data)
+
+    def _left(self, data: Frame) -> None:
+        """What a turn left running, however it ended, and what that means for what waits (E7)."""
+        named = _survivors(data)
+        if named:
+            self._line(f"! still running when the turn ended: {named}", _RED)
+        if data.get("note") == "held_processes":
+            self._line("! what waits stays paused until somebody sends it", _RED)
+
+    def _processes_ended(self, frame: Frame, data: Frame) -> None:
+        self.note("· processes that had outlived their kill have ended")
 
     def _turn_done(self, frame: Frame, data: Frame) -> None:
         self.note(f"── done: {plural(data.get('steps') or 0, 'step')}, {seconds(data.get('duration_ms') or 0)}")
+        self._left(data)
 
     def _turn_failed(self, frame: Frame, data: Frame) -> None:
         error = data.get("error") or {}
         self._line(f"── failed: {one_line(words_of(error.get('detail')) or error.get('code'), 300)}", _RED)
+        self._left(data)
 
     def _session_closed(self, frame: Frame, data: Frame) -> None:
         self.note("── the session is closed")
@@ -241,6 +258,13 @@ def _arguments(value: Any) -> str:
     return " ".join(f"{name}={item if isinstance(item, str) else json.dumps(item)}" for name, item in value.items())
 
 
+def _survivors(data: Frame) -> str:
+    """Processes that outlived their kill: `sleep 999 (41), a process (42)`."""
+    surviving = (data.get("processes") or {}).get("surviving") or ()
+    commands = ((each["command"] if isinstance(each["command"], str) else "", each["pid"]) for each in surviving)
+    return ", ".join(f"{one_line(command) or 'a process'} ({pid})" for command, pid in commands)
+
+
 def _who(frame: Frame) -> str:
     actor = frame["actor"]
     device = actor.get("device")
@@ -277,5 +301,6 @@ _EVENTS: Final[Mapping[str, Callable[[Printer, Frame, Frame], None]]] = {
     "TurnInterrupted": Printer._turn_interrupted,
     "TurnDone": Printer._turn_done,
     "TurnFailed": Printer._turn_failed,
+    "ProcessesEnded": Printer._processes_ended,
     "SessionClosed": Printer._session_closed,
 }

@@ -85,6 +85,9 @@ def persistently(purpose: Purpose, id: str, work: Callable[[Cursor[Row]], T]) ->
         try:
             with db.cursor(purpose, together=True) as cur:
                 return work(cur)
+        except psycopg.errors.DiskFull as error:
+            detail = "The server's disk is full: nothing can be written."
+            raise Refused("unavailable", detail, retry_after=10) from error
         except (*db.LOST, psycopg.errors.UniqueViolation) as error:
             _log.warning("command %s, try %d: %s", id, attempt, error)
             if attempt == _TRIES:

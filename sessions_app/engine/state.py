@@ -13,7 +13,8 @@ Mode = Literal["plan", "ask", "auto"]
 MODES: Final[tuple[Mode, ...]] = ("plan", "ask", "auto")
 """From the strictest to the loosest (I1)."""
 FOLD: Final = 2
-"""Version of the fold. A stored state of another version is refused until `steerweb rebuild` has folded it anew."""
+"""Version of the fold. A stored state of another version takes no command until it is folded anew, by `prepare`, which
+`up` runs before anything else, or by `rebuild`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,7 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
     data = terminal["data"]
     reason = item.get("reason") or words.text_of(data.get("reason"))
     cut = data.get("cut_off") or {}
+    chosen, word = Session.objects.values_list("settings", "word").get(pk=item["session"])
     return render(request, "interruption.html", {
         "item": item,
         "data": data,
@@ -107,8 +108,8 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
         "axis": review.axis(events, item["id"], data.get("request")),
         "cut_text": words.text_of(cut.get("text")),
         "cut_reasoning": words.text_of(cut.get("reasoning")),
-        "told": _keeps_partial(item["session"]),
-        "goes_on": "submit" in CAN[role] and _is_open(item["session"]),
+        "told": bool(chosen.get("keep_partial_reply")),
+        "goes_on": "submit" in CAN[role] and word not in ("closing", "closed"),
     })  # fmt: skip
 
 
@@ -119,15 +120,6 @@ def _around(item: Mapping[str, Any], role: Role) -> list[dict[str, Any]]:
     before = read.events(item["session"], before=seq + 1, limit=AROUND_BEFORE, order="desc", audience=audience)
     after = read.events(item["session"], after=seq, limit=AROUND_AFTER, audience=audience)
     return [orjson.loads(frame) for frame in (*reversed(before), *after)]
-
-
-def _keeps_partial(session: str) -> bool:
-    settings = Session.objects.filter(pk=session).values_list("settings", flat=True).first() or {}
-    return bool(settings.get("keep_partial_reply"))
-
-
-def _is_open(session: str) -> bool:
-    return not Session.objects.filter(pk=session, word__in=("closing", "closed")).exists()
 
 
 def _fates(data: Mapping[str, Any]) -> str:

@@ -60,10 +60,11 @@ async def principal_of(headers: Headers) -> Principal | None:
     """Whoever the handshake's credential names; None when it is no good. A bearer token decides alone."""
     bearer = values(headers, b"authorization")
     if bearer:
-        return await principal_of_token(authenticate.bearer_of(bearer[0]))
+        return await principal_of_token(authenticate.bearer_of(bearer[0]), headers)
     return await in_thread(Pool.ENTRY, authenticate.from_cookie, headers)
 
 
-async def principal_of_token(token: str) -> Principal | None:
-    """Whoever a token speaks for; None when it is no good."""
-    return await in_thread(Pool.ENTRY, authenticate.from_bearer, token)
+async def principal_of_token(token: str, headers: Headers = ()) -> Principal | None:
+    """Whoever a token speaks for, at the terminal that the handshake's headers name; None when it is no good."""
+    user_agent = "".join(values(headers, b"user-agent")[:1])
+    return await in_thread(Pool.ENTRY, authenticate.from_bearer, token, user_agent)

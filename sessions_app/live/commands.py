@@ -11,6 +11,7 @@ import orjson
 
 from sessions_app import control
 from sessions_app.engine.errors import Refused
+from sessions_app.engine.instants import INSTANT, read_instant
 from sessions_app.engine.state import MODES
 from sessions_app.live.wire import MAX_FRAME
 from sessions_app.people.principals import Principal
@@ -96,12 +97,9 @@ def _seconds(field: str, value: Any) -> float:
 
 def _instant(field: str, value: Any) -> datetime:
     try:
-        instant = datetime.fromisoformat(_text(field, value))
+        return read_instant(_text(field, value))
     except ValueError:
-        instant = None
-    if instant is None or instant.tzinfo is None:
-        raise _refuse(field, "is an instant of RFC 3339, such as 2026-11-29T21:30:00Z")
-    return instant
+        raise _refuse(field, f"is {INSTANT}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,9 @@ from sessions_app.log.projections import project, session_columns
 
 GENESIS = hashlib.sha256(b"steerweb log 1").digest()
 """The link before the first event of every session."""
-LOCK = "SELECT id, head, chain, state, fold, clock_timestamp() FROM session WHERE id = %s FOR UPDATE"
+# The clock is read outside the part that waits for the lock: an event's time is never one from before the wait.
+LOCK = """WITH locked AS MATERIALIZED (SELECT id, head, chain, state, fold FROM session WHERE id = %s FOR UPDATE)
+    SELECT locked.*, clock_timestamp() FROM locked"""
 INSERT = """INSERT INTO event (session_id, seq, type, at, loop, turn, step, actor, cause,
     facts, texts, facts_digest, texts_digest, link, erases)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""

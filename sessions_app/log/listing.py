@@ -28,10 +28,11 @@ _ITEM: Final = (
     "i.held, i.cancelled, s.title, m.role"
 )
 _ONE: Final = sql.SQL("SELECT {} FROM session s WHERE s.id = %s").format(sql.SQL(_SESSION))
-# Somebody, by name or id: in person or by any token of theirs, revoked ones too.
-_BY: Final = """(i.actor->>'id' = %s OR lower(i.actor->>'name') = lower(%s) OR i.actor->>'id' IN (
-    SELECT t.id::text FROM api_token t JOIN person p ON p.id = t.person_id
-    WHERE p.id::text = %s OR lower(p.username) = lower(%s)))"""
+# Somebody, by name or id: in person or by a token of their own, revoked ones too. Their agents are others (A5).
+_BY: Final = """EXISTS (SELECT 1 FROM (SELECT %s::text AS who) q WHERE i.actor->>'id' = q.who
+    OR lower(i.actor->>'name') = lower(q.who) OR i.actor->>'id' IN (
+        SELECT t.id::text FROM api_token t JOIN person p ON p.id = t.person_id
+        WHERE NOT t.agent AND (p.id::text = q.who OR lower(p.username) = lower(q.who))))"""
 # An administrator may read every session; everybody else those they are a member of.
 _MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %s"
 
@@ -117,7 +118,7 @@ def interruptions(
                 where.clear()
         narrow("i.session_id = %s", session)
     if person:
-        narrow(_BY, person, person, person, person)
+        narrow(_BY, person)
     if cause:
         narrow("i.cause = %s", cause)
     if reason:

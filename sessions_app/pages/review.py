@@ -118,11 +118,17 @@ def _requested(event: Event, lines: Lines) -> Told:
     return Told(f"{words}: “{apart(reason)}”" if reason else words, "stop asked")
 
 
+def unproven(data: Mapping[str, Any]) -> bool:
+    """Whether something may have outlived an interrupted turn (E7, J6)."""
+    return bool(data["processes"].get("unknown") or data["processes"]["surviving"])
+
+
 def _interrupted(event: Event, lines: Lines) -> Told:
     data = event["data"]
     actor = event["actor"] if data.get("request") else None
     headline = stopped_by(data["cause"], actor, data.get("which"))
-    return Told(f"Everything had ended, after {duration(data['settled_ms'])}. {headline}", "stop")
+    what = "The turn" if unproven(data) else "Everything"
+    return Told(f"{what} had ended, after {duration(data['settled_ms'])}. {headline}", "stop")
 
 
 def _held(event: Event, lines: Lines) -> Told:
@@ -182,5 +188,6 @@ def receipt(events: Iterable[Event], turn: str) -> Entry | None:
                 "ended": duration(data["settled_ms"]) + processes,
                 "seq": event["seq"],
                 "waits": held,
+                "unproven": unproven(data),
             }
     return found

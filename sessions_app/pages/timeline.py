@@ -15,6 +15,7 @@ from sessions_app.pages.words import (
     counted,
     duration,
     hue,
+    left_words,
     may_it,
     money,
     named,
@@ -22,6 +23,7 @@ from sessions_app.pages.words import (
     rule_words,
     sentence,
     stopped_by,
+    survivors,
     text_of,
     why_it_asks,
 )  # fmt: skip
@@ -183,7 +185,11 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
     lines = text[-OUTPUT_CHARS:].rstrip("\n").split("\n")
     output = "\n".join(lines[-OUTPUT_LINES:])
     dot = _DOTS.get(data["outcome"], "")
-    item.update(status=outcome(data), dot=dot, output=output, **{"is": is_})
+    left = survivors(data.get("processes"))
+    item.update(
+        status=outcome(data), dot=dot, output=output, left=sentence(f"Outlived its kill: {left}") if left else "",
+        **{"is": is_},
+    )  # fmt: skip
 
 
 def _step_done(timeline: Timeline, event: Event) -> None:
@@ -203,6 +209,14 @@ def _interrupted(timeline: Timeline, event: Event) -> None:
         "kind": "stopped", "head": sentence(stopped_by(data["cause"], actor, data.get("which"))), "at": event["at"],
         "turn": event["turn"], "seq": event["seq"], "reason": text_of(data.get("reason")), "facts": stop_facts(data),
     })  # fmt: skip
+    _left(timeline, event)
+
+
+def _left(timeline: Timeline, event: Event) -> None:
+    """What a turn left running, however it ended."""
+    words = left_words(event["data"])
+    if words:
+        timeline.turn(event)["items"].append({"kind": "note", "words": sentence(words), "bad": True})
 
 
 def stop_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -212,10 +226,11 @@ def stop_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     paused = len(data["inputs"]["held"]) + len((data.get("steers") or {}).get("held", ()))
     ms = data.get("acknowledged_ms")
     ended, surviving = len(processes["ended"]), len(processes["surviving"])
+    what = "the turn" if surviving or processes.get("unknown") else "everything"
     facts = [
         ("it hit", "an open approval" if data["phase"] == "gate" else ""),
         ("worker got it in", duration(ms) if ms is not None else ""),
-        ("everything ended in", duration(data["settled_ms"])),
+        (f"{what} ended in", duration(data["settled_ms"])),
         ("kept", counted(data["steps_kept"], "step")),
         ("cut off", counted(len(cut), "character") if isinstance(cut, str) and cut else ""),
         ("ended", counted(ended, "process", "processes") if ended else ""),
@@ -231,10 +246,17 @@ def _failed(timeline: Timeline, event: Event) -> None:
     turn, error = timeline.end(event, "failed"), event["data"]["error"]
     detail = text_of(error.get("detail")) or error["code"]
     turn["items"].append({"kind": "failed", "at": event["at"], "text": detail})
+    _left(timeline, event)
 
 
 def _done(timeline: Timeline, event: Event) -> None:
     timeline.end(event, "done")
+    _left(timeline, event)
+
+
+def _processes_ended(timeline: Timeline, event: Event) -> None:
+    words = "Processes that had outlived their kill have ended."
+    timeline.turn(event)["items"].append({"kind": "note", "words": words})
 
 
 def _closed(timeline: Timeline, event: Event) -> None:
@@ -258,6 +280,7 @@ _RULES: Final[dict[str, Callable[[Timeline, Event], None]]] = {
     "TurnInterrupted": _interrupted,
     "TurnFailed": _failed,
     "TurnDone": _done,
+    "ProcessesEnded": _processes_ended,
     "SessionClosed": _closed,
 }
 

@@ -265,6 +265,22 @@ def outcome(data: Mapping[str, Any]) -> str:
     return words
 
 
+def survivors(processes: Mapping[str, Any] | None) -> str:
+    """Processes that outlived their kill, as one would name them inside a sentence; nothing where there are none."""
+    surviving = (processes or {}).get("surviving") or ()
+    named = ((each["command"] if isinstance(each["command"], str) else "", each["pid"]) for each in surviving)
+    return ", ".join(f"{apart(command) if command else 'a process'} ({pid})" for command, pid in named)
+
+
+def left_words(data: Mapping[str, Any]) -> str:
+    """What an ended turn left running, and what that means for what waits (E7); nothing where all had ended."""
+    named, held = survivors(data.get("processes")), data.get("note") == "held_processes"
+    left = f"Still running when the turn ended: {named}." if named else ""
+    if not held:
+        return left
+    return f"{left or 'It is not known that everything has ended.'} What waits stays paused until somebody sends it."
+
+
 def money(cost: Any) -> str:
     """Dollars, or nothing where nothing is known."""
     if cost is None:

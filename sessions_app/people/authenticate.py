@@ -38,9 +38,11 @@ def from_cookie(headers: Iterable[tuple[bytes, bytes]]) -> Principal | None:
     return found[0] if found else None
 
 
-def from_bearer(token: str) -> Principal | None:
-    """Whom a bearer token speaks for. One query, and a second at most once an hour."""
-    return principal_from_token(token)
+def from_bearer(token: str, user_agent: str = "") -> Principal | None:
+    """Whom a bearer token speaks for, at the terminal that `user_agent` names. One query, and a second at most once an
+    hour."""
+    found = principal_from_token(token)
+    return found and at_terminal(found, user_agent)
 
 
 def bearer_of(header: str) -> str:
@@ -55,8 +57,7 @@ def from_request(request: HttpRequest) -> Principal | None:
     if "principal" not in known:
         header = request.headers.get("Authorization")
         if header is not None:
-            found = from_bearer(bearer_of(header))
-            known["principal"] = found and at_terminal(found, request.headers.get("User-Agent", ""))
+            known["principal"] = from_bearer(bearer_of(header), request.headers.get("User-Agent", ""))
         elif signed_in := _signed_in(request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")):
             known["principal"], known["_device_due"] = signed_in
         else:

@@ -61,9 +61,13 @@ def principal_for_token(token: models.Token) -> Principal:
 
 
 def at_terminal(principal: Principal, user_agent: str) -> Principal:
-    """The same principal, shown as at the terminal that its program, steerweb's own command line, names."""
+    """A person's token as at the terminal that steerweb's own command line names; every other principal as it is.
+
+    The client claims it, and anybody who has the token could: the device tells people where a command came from, and
+    no right hangs on it. An agent is at no terminal, whichever program it uses.
+    """
     named = _COMMAND_LINE.fullmatch(user_agent)
-    if named is None:
+    if named is None or principal.actor.kind != "token":
         return principal
     return replace(principal, actor=replace(principal.actor, device=Device("cli", named[1])))
 

@@ -5,7 +5,6 @@ that loses its lease or its warden has lost the authority to run anything and ex
 """
 
 import asyncio
-import gc
 import logging
 import os
 import socket
@@ -24,7 +23,7 @@ from sessions_app.ids import new_id
 from sessions_app.log import db, phases
 from sessions_app.log.phases import LEASE_S
 from sessions_app.worker.heartbeat import Heartbeat
-from sessions_app.worker.models.registry import preload_providers
+from sessions_app.worker.models.registry import begin_preload
 from sessions_app.worker.place import place
 from sessions_app.worker.streaming import Streams
 from sessions_app.worker.sweep import Sweep
@@ -49,6 +48,8 @@ class Worker:
         self.id = new_id()
         self._database_url, self._data_dir, self._capacity = database_url, data_dir, capacity
         self._loop = asyncio.new_event_loop()
+        # Each turn may sit in one of these until its provider's library is loaded; the others' stops pass through, too.
+        self._loop.set_default_executor(ThreadPoolExecutor(capacity + 8, thread_name_prefix="turns"))
         self._threads = ThreadPoolExecutor(max_workers=24, thread_name_prefix="reports")
         self._runs: dict[str, TurnRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,13 +67,9 @@ class Worker:
 
     def start(self) -> None:
         """Start everything; returns once turns can be taken."""
-        # Before the first turn: what is loaded is then no part of any later look for garbage. Each stopped stream asks
-        # for one, and with five libraries in it that took 0.3 to 0.6 s, in which no turn of this worker moved.
-        preload_providers()
-        gc.collect()
-        gc.freeze()
         threading.Thread(target=self._loop.run_forever, name="turns", daemon=True).start()
         self._call(self._start())
+        begin_preload()  # after the lease, which is not to wait for it, and before the first turn
         heartbeat = Heartbeat(self.id, self._loop, self.warden.renew, self._give_up)
         threading.Thread(target=heartbeat.run, name="heartbeat", daemon=True).start()
         threading.Thread(target=Sweep(self).run, name="sweep", daemon=True).start()

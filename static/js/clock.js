@@ -4,22 +4,28 @@
  *
  * A sample is a server's instant at the moment it arrives here; it is late by the time it travelled, so the largest
  * difference seen on a connection is the best one. Replayed events carry old instants and never win.
+ *
+ * It runs by `performance.now()`, which nobody sets: a device's clock that is put forward would make every limit sent
+ * along (`not_after`) too late. Where that one pauses in sleep, this clock is behind until the next sample, which wins.
  */
 
 import { write } from "./dom.js";
 
-/** @type {number | null} server time minus this device's time, ms */
-let offset = null;
+/** Server time minus `performance.now()`, ms; until it is known, this device's own idea. */
+let offset = Date.now() - performance.now();
+let sampled = false;
 
 /** @param {string | number | null | undefined} at @param {boolean} [fresh] forget what earlier connections said (after a sleep) */
 export function sampleServerTime(at, fresh = false) {
   if (at === null || at === undefined) return;
-  const difference = (typeof at === "number" ? at : Date.parse(at)) - Date.now();
-  if (Number.isFinite(difference) && (fresh || offset === null || difference > offset)) offset = difference;
+  const difference = (typeof at === "number" ? at : Date.parse(at)) - performance.now();
+  if (!Number.isFinite(difference) || (sampled && !fresh && difference <= offset)) return;
+  offset = difference;
+  sampled = true;
 }
 
 /** The server's time now, ms since 1970. */
-export const serverNow = () => Date.now() + (offset ?? 0);
+export const serverNow = () => performance.now() + offset;
 
 /** How long ago by the server's clock; never negative. @param {string | number} at */
 export const since = (at) => Math.max(0, serverNow() - (typeof at === "number" ? at : Date.parse(at)));

@@ -201,6 +201,19 @@ export function outcomeWords(data) {
   return [parts.join(", "), colour];
 }
 
+/** Processes that outlived their kill, as one would name them. @param {any} processes of a settlement or a terminal @returns {string} empty where there are none */
+export function survivors(processes) {
+  const name = (/** @type {any} */ command) => (typeof command === "string" && command ? apart(command) : "a process");
+  return (processes?.surviving || []).map((/** @type {any} */ { pid, command }) => `${name(command)} (${pid})`).join(", ");
+}
+
+/** What an ended turn left running, and what that means for what waits (E7). @param {any} data of a terminal @returns {string} empty where all had ended */
+export function leftWords({ processes, note }) {
+  const named = survivors(processes);
+  const left = named ? `Still running when the turn ended: ${named}.` : note === "held_processes" ? "It is not known that everything has ended." : "";
+  return note === "held_processes" ? `${left} What waits stays paused until somebody sends it.` : left;
+}
+
 const WITHDRAWN = /** @type {Record<string, string>} */ ({
   client_retracted: "taken back", promoted: "sent at next step instead", cleared: "given back to its author", turn_interrupted: "dropped with the stopped turn",
   turn_failed: "dropped with the failed turn", loop_closed: "given back, the agent was closed", session_closed: "given back, the session was closed",

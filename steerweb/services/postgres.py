@@ -28,7 +28,7 @@ from steerweb.services.places import (
     socket_directory,
     usable_directory,
 )
-from steerweb.services.process import Child, Identity, last_line, launcher_argv
+from steerweb.services.process import Child, Identity, last_words, launcher_argv
 
 USER = "steerweb"
 FIRST_FREE_MIB, LATER_FREE_MIB = 200, 48  # a new cluster with its first log; room for two more pieces of the log
@@ -122,7 +122,7 @@ class Postgres:
 
     def last_words(self) -> str:
         """The last line the server wrote since its start."""
-        return last_line(self._child)
+        return last_words(self._child)
 
     def ensure_database(self, name: str = "steerweb") -> bool:
         """Create a database unless it is there; whether it was created."""

@@ -125,7 +125,10 @@ class Child:
             return file.read().decode(errors="replace")
 
 
-def last_line(child: Child | None) -> str:
-    """The last line a child wrote since its start, or nothing."""
+def last_words(child: Child | None) -> str:
+    """Why a child has ended: the signal that killed it, else the last line it wrote since its start, or nothing."""
+    status = child.poll() if child else None
+    if status is not None and status < 0:
+        return f"killed by {signal.Signals(-status).name}"
     lines = child.tail().strip().splitlines() if child and child.pid else []
     return lines[-1].strip() if lines else ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from steerweb.services.binaries import find_valkey
 from steerweb.services.errors import ServiceError, disk_sentence, sentence_from_log
 from steerweb.services.places import drop_socket_directory, end_leftover, socket_directory, usable_directory
-from steerweb.services.process import Child, last_line
+from steerweb.services.process import Child, last_words
 
 FREE_MIB = 16
 UNREADABLE = ("Bad file format", "Unexpected end of file reading the append only file", "Error reading the append only")
@@ -84,7 +84,7 @@ class Valkey:
 
     def last_words(self) -> str:
         """The last line the server wrote since its start."""
-        return last_line(self._child)
+        return last_words(self._child)
 
     def _socket(self) -> Path:
         if self._sockets is None:

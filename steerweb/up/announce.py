@@ -2,6 +2,9 @@
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
+
+from steerweb import runtime
 
 LINK_HOURS = 1
 
@@ -19,25 +22,29 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-def show_ready(url: str, local_url: str, sign_in: SignIn | None, *, for_phone: bool, seconds: float) -> None:
-    """The address, the sign-in link and, for eyes or a phone, its QR code."""
+def show_ready(
+    url: str, local_url: str, data: Path, sign_in: SignIn | None, *, for_phone: bool, seconds: float
+) -> None:
+    """The address, the sign-in link and, for eyes or a phone, its QR code; commands as they work for this `data`."""
     say(f"Ready after {seconds:.1f} s.")
     say()
     say(f"  Address   {url}/")
     if local_url != url:
         say(f"  Here      {local_url}/")
     if sign_in is None:
-        say("  Nobody can sign in: every account is suspended. A new one: steerweb user create NAME --admin")
+        say("  Nobody can sign in: every account is suspended. A new one:")
+        say(f"            {runtime.shown('user create NAME --admin', data)}")
     else:
-        _show_link(url + sign_in.path, sign_in.person, qr=for_phone or sys.stdout.isatty())
+        _show_link(url + sign_in.path, sign_in.person, data, qr=for_phone or sys.stdout.isatty())
     if not for_phone:
-        say("  From a phone: steerweb up --lan (same network) or --url ADDRESS (proxy or tunnel).")
+        say("  From a phone: start it with --lan (same network) or --url ADDRESS (proxy or tunnel).")
     say("  Ctrl-C stops everything; running turns end as a shutdown, and nothing committed is lost.")
 
 
-def _show_link(link: str, person: str, *, qr: bool) -> None:
+def _show_link(link: str, person: str, data: Path, *, qr: bool) -> None:
     say(f"  Sign in   {link}")
-    say(f"            as {person}; it works once, within the hour. Another one: steerweb signin {person}")
+    say(f"            as {person}; it works once, within the hour. Another one:")
+    say(f"            {runtime.shown(f'signin {person}', data)}")
     say()
     if qr:
         import segno  # only for eyes and phones: it would slow every start

@@ -56,11 +56,13 @@ class Preparation:
 
 
 def _version() -> str:
-    """What the tables depend on: Django's own migrations and ours."""
+    """What the tables depend on: Django's own migrations and ours, and the fold that the cached states are of."""
     from importlib.metadata import version
 
+    from sessions_app.engine.state import FOLD
+
     ours = Path(runtime.__file__).parent.parent / "sessions_app" / "migrations"
-    return " ".join([version("django"), *sorted(path.stem for path in ours.glob("[0-9]*.py"))])
+    return " ".join([version("django"), f"fold-{FOLD}", *sorted(path.stem for path in ours.glob("[0-9]*.py"))])
 
 
 def is_prepared(data: Path) -> bool:

@@ -95,7 +95,7 @@ class Up:
             say(sentence)
         reachable = self.options.lan or self.options.url is not None
         seconds = time.monotonic() - self.began
-        show_ready(self.url, self.local_url, prepared.sign_in, for_phone=reachable, seconds=seconds)
+        show_ready(self.url, self.local_url, self.options.data, prepared.sign_in, for_phone=reachable, seconds=seconds)
         if reachable:
             self._check_address(ADDRESS_S)
 

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Protocol
 
 from steerweb.services import Postgres, ServiceError, Valkey
-from steerweb.services.process import Child, last_line
+from steerweb.services.process import Child, last_words
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
 BLIND_S = 0.5  # between two looks where the kernel has no process descriptors
@@ -95,7 +95,7 @@ class Program:
 
     def last_words(self) -> str:
         """The last line of its log."""
-        return last_line(self._child)
+        return last_words(self._child)
 
 
 class Service:

@@ -10,7 +10,7 @@ from sessions_app import control
 from sessions_app.control import reports
 from sessions_app.engine import commands
 from sessions_app.ids import new_id
-from tests.browser.screens import Screens, Stream, observe
+from tests.browser.screens import Screens, Stream, live, observe
 from tests.support.waiting import wait_until
 from tests.support.world import WORKER, World, person
 
@@ -38,16 +38,58 @@ def test_a_message_of_a_megabyte_is_folded_and_shown_whole_on_demand(screens: Op
     expect(said).to_contain_text("END")
     assert len(said.text_content() or "") < 10_000
     page.locator("#line").evaluate("line => line.scrollTo(0, 0)")
-    said.get_by_role("button", name=re.compile(r"[\d,]+ more characters\. Show all")).click()
+    shown, fold = said.text_content() or "", said.get_by_role("button")
+    expect(fold).to_have_text(re.compile(r"[\d,]+ more characters\. Show all"))
+    label = fold.text_content()
+    fold.focus()
+    page.keyboard.press("Enter")
     expect(said.locator(".fold")).to_have_count(0)
     assert said.text_content() == text
+    assert said.evaluate("said => said.contains(document.activeElement)"), "who opens it by the keyboard stays there"
     expect(page.locator("#newer")).to_be_visible()
 
     plain = opened.open("ana", f"/s/{world.session}", java_script_enabled=False)
     folded = plain.locator(".said .prose details")
     expect(folded.locator("summary")).to_contain_text("more characters. Show all")
     assert folded.evaluate("one => one.open") is False
-    expect(plain.locator(".said .prose")).to_contain_text("END")
+    expect(folded.locator("summary")).to_have_text(label or "")
+    served = plain.locator(".said .prose").evaluate("one => one.firstChild.data + one.lastChild.data")
+    assert served == shown.replace(label or "", ""), "both pages cut at the same places"
+
+
+@pytest.mark.parametrize(("length", "folds"), [(6_000, False), (6_001, True)])
+def test_both_pages_count_a_message_alike(screens: Open, length: int, folds: bool) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("\U0001f600" * length)
+    for page in (opened.session("ana", world), opened.open("ana", f"/s/{world.session}", java_script_enabled=False)):
+        expect(page.locator(".said .prose")).to_contain_text("\U0001f600")
+        fold = page.locator(".said .fold")
+        expect(fold).to_have_count(int(folds))
+        if folds:
+            expect(fold).to_have_text("3,001 more characters. Show all")
+
+
+def test_what_one_has_unfolded_stays_so_when_older_parts_come(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("read them all")
+    for _ in range(2):  # too much for one page: the turn's beginning comes as one scrolls up
+        world.submit(long_message())
+    text = long_message(20_000)
+    world.plan("c", text=text)
+    for number in range(12):
+        world.start_tool("c" if number == 0 else f"c{number}")
+        world.settle("c" if number == 0 else f"c{number}")
+        world.begin()
+        world.plan(f"c{number + 1}", text="and on " * 200)
+    page = opened.session("ana", world)
+    expect(page.locator(".turn > header")).to_contain_text("its beginning is further up")
+    prose = page.locator(".step .prose").first
+    prose.get_by_role("button", name=re.compile("Show all")).click()
+    expect(prose.locator(".fold")).to_have_count(0)
+    page.locator("#line").evaluate("line => line.scrollTo(0, 0)")
+    expect(page.locator(".said .prose").first).to_have_text("read them all")
+    expect(page.locator(".turn > header")).not_to_contain_text("its beginning is further up")
+    assert prose.text_content() == text
 
 
 def test_what_one_watched_being_written_is_not_folded_under_ones_eyes(screens: Open) -> None:
@@ -101,12 +143,17 @@ LOOSE = """(turning) => {
 def test_a_change_of_who_takes_part_says_whom_to_those_who_may_know(screens: Open) -> None:
     opened, world = screens(), World.create("ana")
     observe(world, "kim")
-    page, kim = opened.session("ana", world), opened.session("kim", world)
+    context, asked = opened.context("ana"), []
+    context.on("request", lambda request: asked.append(request.url) if request.url.endswith("/members") else None)
+    page, kim = opened.look(context, f"/s/{world.session}"), opened.session("kim", world)
+    live(page)
     expect(page.locator(".note").last).to_have_text("ana made kim an observer")
+    assert not asked, "the page was served with the names"
     expect(kim.locator(".note").last).to_have_text("ana changed who takes part")
     ben = person("ben")
     control.set_member(world.owner, world.session, new_id(), person="ben", role="owner")
     expect(page.locator(".note").last).to_have_text("ana made ben an owner")
+    assert len(asked) == 1
     control.set_member(ben, world.session, new_id(), person="ben", role="observer")
     expect(page.locator(".note").last).to_have_text("ben is an observer now")
     control.set_member(world.owner, world.session, new_id(), person="ben", role=None)

@@ -1,11 +1,13 @@
 """Stop on three screens: one receipt, never before its time; pressed often, offline, late, and without scripts."""
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, Route, WebSocketRoute, expect
 
 from sessions_app.log import db
 from tests.browser.screens import Screens, Stream, kept_seqs, live, observe
@@ -175,9 +177,11 @@ def test_a_stop_pressed_offline_is_not_sent_and_never_leaves_later(screens: Open
     wait_until(lambda: world.events("InterruptRequested"), "the mark")
 
 
-def test_a_stop_that_a_dead_network_delivers_later_stops_nothing(screens: Open) -> None:
+@pytest.mark.parametrize("forward_h", [0, 1], ids=["clock-right", "clock-put-forward"])
+def test_a_stop_that_a_dead_network_delivers_later_stops_nothing(screens: Open, forward_h: int) -> None:
     opened, world = screens(), running_call()
     context = opened.context("ana", "phone")
+    context.clock.install()
     held: list[Callable[[], None]] = []
     context.route("**/interrupt", lambda route: None)  # it never leaves: the browser gives it up
     page = context.new_page()
@@ -191,6 +195,7 @@ def test_a_stop_that_a_dead_network_delivers_later_stops_nothing(screens: Open) 
     page.route_web_socket("**/ws/sessions/**", hold)
     page.goto(f"/s/{world.session}")
     live(page)
+    page.clock.set_system_time(datetime.now(UTC) + timedelta(hours=forward_h))
     stop_button(page)
     expect(page.locator("#stop-says")).to_contain_text("NOT sent", timeout=20_000)
     (deliver,) = held
@@ -209,18 +214,75 @@ def _refusals(world: World) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def test_a_device_with_a_wrong_idea_of_the_time_still_stops_at_once(screens: Open) -> None:
+# What stands still while a device sleeps: the page's clock is behind by as much until the server tells it the time.
+STANDS = """() => {
+  const real = performance.now.bind(performance);
+  window.stood = 0;
+  performance.now = () => real() - window.stood;
+}"""
+
+
+@pytest.mark.parametrize("wrong", ["put-back", "put-forward", "slept"])
+def test_a_device_with_a_wrong_idea_of_the_time_still_stops_at_once(screens: Open, wrong: str) -> None:
     opened, world = screens(), running_call()
     context = opened.context("ana", "phone")
     context.clock.install()
+    context.add_init_script(f"({STANDS})()")
     page = opened.look(context, f"/s/{world.session}")
     live(page)
-    page.clock.set_system_time(datetime.now(UTC) - timedelta(hours=3))
+    hours = {"put-back": -3, "put-forward": 3, "slept": 0}[wrong]
+    page.clock.set_system_time(datetime.now(UTC) + timedelta(hours=hours))
+    if wrong == "slept":
+        page.evaluate("window.stood = 3 * 3_600_000")
     stop_button(page)
     wait_until(lambda: page.evaluate("1") and world.events("InterruptRequested"), "the mark")
     world.end()
     expect(page.locator(".receipt[data-over]")).to_be_visible()
     expect(page.locator("#stop-says .warn")).to_have_count(0)
+
+
+def test_a_second_try_is_not_refused_by_the_late_answer_to_the_first(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    context = opened.context("ana", "phone")
+    late = {"code": "too_late", "detail": "This stop came too late."}
+    rest: list[str] = []
+
+    def by_rest(route: Route) -> None:
+        rest.append(route.request.headers["idempotency-key"])
+        if len(rest) == 1:
+            body = json.dumps({**late, "now_ms": round(datetime.now(UTC).timestamp() * 1000)})
+            route.fulfill(status=409, content_type="application/problem+json", body=body)
+
+    context.route("**/interrupt", by_rest)
+    page = context.new_page()
+    frames: list[Any] = []
+
+    def by_socket(socket: WebSocketRoute) -> None:
+        """The first stop hangs until the second comes; then it is answered, and the second goes on."""
+        server = socket.connect_to_server()
+
+        def pass_on(text: str | bytes) -> None:
+            if not _stops(text):
+                server.send(text)
+                return
+            frames.append(json.loads(text))
+            if len(frames) == 2:
+                socket.send(json.dumps({"t": "error", "id": frames[0]["id"], **late, "data": {}}))
+                server.send(text)
+
+        socket.on_message(pass_on)
+
+    page.route_web_socket("**/ws/sessions/**", by_socket)
+    page.goto(f"/s/{world.session}")
+    live(page)
+    stop_button(page)
+    wait_until(lambda: page.evaluate("1") and world.events("InterruptRequested"), "the mark")
+    expect(page.locator("#state")).to_contain_text("Stopping, asked by ana")
+    expect(page.locator("#stop .halts small")).to_have_text("by ana")
+    expect(page.locator("#stop-says .warn")).to_have_count(0)
+    first, second = (frame["id"] for frame in frames)
+    assert first != second
+    assert rest[0] == first
 
 
 def test_a_stop_with_scripts_blocked_works_and_shows_its_receipt(screens: Open) -> None:

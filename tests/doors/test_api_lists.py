@@ -104,7 +104,11 @@ def test_somebody_s_interruptions_are_also_those_of_their_tokens() -> None:
     by_token.post(f"/sessions/{world.session}/interrupt", {"wait": 0})
     world.end()
     ben = str(Person.objects.get(username="ben").id)
-    for who, found in (("Ben", [world.turn]), (ben, [world.turn]), ("ana", [])):
+    stopped = world.turn
+    world.start("and on")
+    caller("ben", agent=True).post(f"/sessions/{world.session}/interrupt", {"wait": 0})
+    world.end()
+    for who, found in (("Ben", [stopped]), (ben, [stopped]), ("ana", []), ("test (agent of ben)", [world.turn])):
         assert pages(caller("ana").get, "/interruptions", person=who) == found
 
 

@@ -1,12 +1,14 @@
 """`verify` and `rebuild` on a terminal."""
 
 import json
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 
 from sessions_app.engine.errors import Refused
+from sessions_app.log import chain
 from tests.support.world import World
 
 
@@ -73,7 +75,7 @@ def test_a_database_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Mon
 @pytest.mark.rule("A2")
 @pytest.mark.usefixtures("redis_url")
 def test_a_new_version_folds_what_an_earlier_one_left(database: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A command on a state of another fold is refused; `up` puts that right before anybody can send one."""
+    """A command on a state of another fold is refused; `up` waits for `prepare` to put that right."""
     world = worked()
     with psycopg.connect(database) as connection:
         connection.execute("UPDATE session SET fold = 1, state = '{}' WHERE id = %s", [world.session])
@@ -83,5 +85,27 @@ def test_a_new_version_folds_what_an_earlier_one_left(database: str, capsys: pyt
     call_command("prepare")
     assert json.loads(capsys.readouterr().out)["done"] == ["1 session folded anew for this version."]
     world.submit("again")
-    call_command("prepare")
-    assert json.loads(capsys.readouterr().out)["done"] == []
+    call_command("prepare", "--no-sign-in")
+    assert capsys.readouterr().out == "The database is up to date.\n"
+
+
+@pytest.mark.rule("A2")
+@pytest.mark.usefixtures("redis_url")
+def test_a_session_that_cannot_be_folded_anew_keeps_nobody_from_starting(
+    database: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = worked(), worked()
+    rebuild = chain.rebuild
+
+    def fail(session: str | None = None) -> Iterator[chain.Fault]:
+        if session == bad.session:
+            raise psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
+        return rebuild(session)
+
+    monkeypatch.setattr(chain, "rebuild", fail)
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE session SET fold = 1")
+    call_command("prepare", "--no-sign-in")
+    said = capsys.readouterr().out
+    assert "1 session folded anew" in said and bad.session in said
+    good.submit("again")

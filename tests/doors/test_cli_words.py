@@ -231,3 +231,28 @@ def test_approvals_are_told_with_what_was_asked_and_who_answered() -> None:
         "· not asked any more: an urgent message came first",
         "· Ana (phone) changed the mode: the agent plans only",
     ]
+
+
+LEFT = {"ended": [], "surviving": [{"pid": 41, "command": "sleep 999"}, {"pid": 42, "command": {"erased": True}}]}
+ENDS: dict[str, dict[str, Any]] = {
+    "TurnDone": {"steps": 1, "duration_ms": 10},
+    "TurnFailed": {"error": {"code": "provider", "detail": "no more credit"}},
+    "TurnInterrupted": {"cause": "person", "settled_ms": 10, "steps_kept": 1},
+}
+
+
+@pytest.mark.rule("E7")
+@pytest.mark.parametrize("end", ENDS)
+def test_what_outlived_its_kill_is_named_at_the_call_and_at_the_end_of_the_turn(end: str) -> None:
+    terminal = Terminal()
+    settled = {"call": "c1", "outcome": "ok", "output": "", "duration_ms": 10, "processes": LEFT}
+    terminal.event("ToolSettled", settled)
+    assert terminal.text.endswith("! outlived its kill: sleep 999 (41), a process (42)\n")
+    terminal.event(end, {**ENDS[end], "processes": LEFT, "note": "held_processes"}, actor=ANA)
+    said = terminal.text.splitlines()[-2:]
+    assert said == [
+        "! still running when the turn ended: sleep 999 (41), a process (42)",
+        "! what waits stays paused until somebody sends it",
+    ]
+    terminal.event("ProcessesEnded", {"call": "c1", "processes": {"ended": LEFT["surviving"], "surviving": []}})
+    assert terminal.text.endswith("processes that had outlived their kill have ended\n")

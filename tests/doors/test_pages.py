@@ -130,7 +130,7 @@ def test_the_timeline_reads_without_scripts_and_keeps_what_was_said_and_cut_off(
         assert "x" * 3000 in page
         assert "half a sentence" in page
         assert 'class="prose cut"' in page
-        assert "Stopped by ana" in page
+        assert "Stopped by <bdi>ana</bdi>" in page
         assert "wrong branch" in page
         assert f'href="/interruptions/{turn}"' in page
 
@@ -242,7 +242,7 @@ def test_one_interruption_tells_everything_its_terminal_holds() -> None:
     turn = stopped(world, who=person("ana", "phone"), reason="wrong branch")
     page = text_of(client, f"/interruptions/{turn}")
     for words in (
-        "Stopped by ana from a phone",
+        "Stopped by <bdi>ana</bdi> from a phone",
         "wrong branch",
         "the worker ended it",
         "half a sent",

@@ -41,6 +41,19 @@ def from_token(person: Person, *, agent: bool = False) -> Principal:
     return principal
 
 
+@pytest.mark.rule("A5")
+@pytest.mark.usefixtures("database")
+def test_only_a_persons_own_token_is_at_the_terminal_its_client_names() -> None:
+    [ana] = people("Ana")
+    for agent, named, device in (
+        (False, "steerweb-cli (desk-1)", Device("cli", "desk-1")),
+        (False, "steerweb-cli (desk-1) and more", Device("api", "ci")),
+        (True, "steerweb-cli (desk-1)", Device("api", "ci")),
+    ):
+        found = from_bearer(create_token(ana, "ci", agent=agent), named)
+        assert found is not None and found.actor.device == device
+
+
 def at_browser(person: Person) -> Principal:
     signed_in(person)
     return principal_for_person(person, DeviceRow.objects.get(person=person))

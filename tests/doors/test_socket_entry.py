@@ -90,6 +90,19 @@ async def test_a_token_comes_in_the_header_or_as_the_first_frame(web: Stack, wor
         assert (queued["actor"]["kind"], queued["data"]["agency"]) == ("agent", "machine")
 
 
+@pytest.mark.rule("A5")
+@pytest.mark.parametrize(("agent", "device"), [(False, ("cli", "desk-1")), (True, ("api", "test"))])
+async def test_the_command_lines_name_makes_a_persons_token_a_terminal_and_no_agents(
+    web: Stack, world: World, agent: bool, device: tuple[str, str]
+) -> None:
+    path, token = f"/ws/sessions/{world.session}/", token_of("ana", agent=agent)
+    async with opened(web.url, path, token=token, user_agent="steerweb-cli (desk-1)") as socket:
+        await socket.live()
+        assert (await socket.ask("submit", text="hi"))["t"] == "ack"
+        shown = (await socket.until_event("InputQueued"))["actor"]["device"]
+        assert (shown["kind"], shown["name"]) == device
+
+
 @pytest.mark.rule("M")
 async def test_without_a_good_credential_a_socket_gets_no_frame_and_4401(web: Stack, world: World) -> None:
     async def answer(first: str | None) -> tuple[int | None, int]:

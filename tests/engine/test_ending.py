@@ -216,6 +216,23 @@ def test_a_survivor_that_ended_before_its_turn_holds_nothing() -> None:
     check(memory)
 
 
+@pytest.mark.rule("E7")
+def test_a_survivor_s_end_waits_for_the_settlement_that_names_it() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    early = c.SurvivorsEnded(memory.turn.id, LOOP, "a", SURVIVOR["surviving"])
+    assert memory.refused(early).code == "unavailable", "its worker says it again"
+    memory.settle("a", processes=SURVIVOR)
+    memory.do(early)
+    memory.begin()
+    later = memory.submit("later")
+    memory.answer()
+    assert memory.inbox == [later]
+    check(memory)
+
+
 @pytest.mark.rule("C6", "E8")
 def test_the_one_order_of_an_end() -> None:
     memory = Memory()

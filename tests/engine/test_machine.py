@@ -119,8 +119,8 @@ class Session(RuleBasedStateMachine):
         planned = tuple(c.PlannedCall(f"call{n}", "shell", {"command": "x"}) for n in range(calls))
         self.do(c.FinishModel(turn.id, turn.epoch, turn.step, "text", calls=planned, usage={"output_tokens": 1}))
 
-    @rule(outcome=OUTCOME, start_only=st.booleans(), effect=EFFECT)
-    def tool(self, outcome: Any, start_only: bool, effect: Any) -> None:
+    @rule(outcome=OUTCOME, start_only=st.booleans(), effect=EFFECT, survivor=st.booleans())
+    def tool(self, outcome: Any, start_only: bool, effect: Any, survivor: bool) -> None:
         turn = self.loop.turn
         call = next((call for call in (turn.calls or ()) if call.status != "settled"), None) if turn else None
         if turn is None or call is None:
@@ -136,7 +136,23 @@ class Session(RuleBasedStateMachine):
                 assert allowed or (strictest == "auto" and not effect.risky), "it started without leave"
                 assert strictest != "plan" or call.answer == "allow", "it only plans"
         if not start_only:
-            self.do(c.SettleTool(turn.id, turn.epoch, turn.step, call.call, c.Settlement(outcome, "out")))
+            settled = c.Settlement(outcome, "out", processes=SURVIVOR) if survivor else c.Settlement(outcome, "out")
+            self.do(c.SettleTool(turn.id, turn.epoch, turn.step, call.call, settled))
+
+    @rule(early=st.booleans(), index=st.integers(0, 9))
+    def survivors_end(self, early: bool, index: int) -> None:
+        """What survived a call ends: while its turn goes on, after it, or before the call is settled (refused)."""
+        turn = self.loop.turn
+        left = [(turn.id, each.call) for each in (turn.calls or ()) if early] if turn is not None else []
+        if not early:
+            left = [
+                (event.turn, event.data["call"])
+                for event in self.memory.events("ToolSettled")
+                if event.data["processes"]["surviving"]
+            ]
+        if left:
+            of, call = left[index % len(left)]
+            self.do(c.SurvivorsEnded(of, LOOP, call, SURVIVOR["surviving"]))
 
     def strictest(self) -> str:
         """The strictest mode since the step began, read from the log (I1)."""

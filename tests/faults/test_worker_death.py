@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import MakeStack
-from tests.support.locks import held_after_the_next
+from tests.support.locks import held_once
 from tests.support.model_server import ModelServer, call, say, stall
 from tests.support.running import ENDLESS, Running
 from tests.support.stack import Stack
@@ -67,8 +67,9 @@ def test_between_two_steps(make_stack: MakeStack, how: str) -> None:
         session = Running.create()
         session.submit("Run it.")
         session.until_grows("g")
-        with held_after_the_next(stack.database, session.id, lambda: session.file("go").touch()) as lock:
-            assert session.count("StepDone") == 1 and session.count("TurnInterrupted") == 0
+        begin, happened = session.file("go").touch, lambda: session.count("StepDone") == 1
+        with held_once(stack.database, session.id, begin, happened) as lock:
+            assert session.count("TurnInterrupted") == 0
             lock.wait_for_another()
             _lose(stack, how)
         terminal = session.until("TurnInterrupted", timeout_s=WITHIN_S)

@@ -133,6 +133,33 @@ def survivor(memory: Memory) -> None:
     memory.do(c.SurvivorsEnded(turn, "loop-1", "a", SURVIVOR["surviving"]))
 
 
+def survivor_at_work(memory: Memory) -> None:
+    """Processes of two settled calls outlived their kills, one has ended since, and the turn goes on."""
+    turn = _leave_survivors(memory)
+    memory.do(c.SurvivorsEnded(turn, "loop-1", "a", SURVIVOR["surviving"]))
+    memory.begin()
+
+
+def survivor_gone(memory: Memory) -> None:
+    """The processes that outlived their kills end before their turn does: it holds nothing, and the queue goes on."""
+    turn = _leave_survivors(memory)
+    memory.do(c.SurvivorsEnded(turn, "loop-1", "a", SURVIVOR["surviving"]))
+    memory.begin()
+    memory.do(c.SurvivorsEnded(turn, "loop-1", "b", SURVIVOR["surviving"]))
+    memory.answer("Both are over.")
+    memory.resume()
+
+
+def _leave_survivors(memory: Memory) -> str:
+    turn = memory.start("Run both.")
+    memory.submit("Then a third.")
+    memory.plan("a", "b")
+    for call in ("a", "b"):
+        memory.call(call)
+        memory.settle(call, "error", "timed out", processes=SURVIVOR)
+    return turn
+
+
 def failed(memory: Memory) -> None:
     """The provider gives up; what waits is held."""
     memory.start("Summarise.")
@@ -231,7 +258,7 @@ TALES: Final[dict[str, Callable[[Memory], None]]] = {
     tale.__name__: tale
     for tale in (
         plain_turn, calls, stop_in_a_call, stop_in_a_reply, superseded_answer, urgent_skip, queue, worker_lost,
-        survivor, failed, close, approvals, modes, folded, retried, budget,
+        survivor, survivor_at_work, survivor_gone, failed, close, approvals, modes, folded, retried, budget,
     )
 }  # fmt: skip
 

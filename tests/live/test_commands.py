@@ -54,6 +54,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"t": "interrupt", "then": {"text": 1}}, "`then.text` is a text"),
     ({"t": "interrupt", "not_after": "tomorrow"}, "`not_after` is an instant"),
     ({"t": "interrupt", "not_after": "2026-11-29T21:30:00"}, "`not_after` is an instant"),
+    ({"t": "interrupt", "not_after": "20261129T2130Z"}, "`not_after` is an instant"),
     ({"t": "interrupt", "not_after": 1}, "`not_after` is a text"),
     ({"t": "resolve", "gate": OTHER, "decision": "maybe"}, "`decision` is one of"),
     ({"t": "resolve", "gate": OTHER, "decision": "allow_rule", "rule": {"kind": "path"}}, "`rule` is {kind, value}"),

@@ -50,3 +50,18 @@ def test_a_wrong_option_of_up_is_named(arguments: list[str], words: str) -> None
     done = steerweb("up", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["signin", "ana"], ["user", "create", "ana"], ["token", "create", "--user", "ana", "--name", "x"], ["verify"]],
+    ids=lambda arguments: arguments[0],
+)
+@pytest.mark.parametrize("database", ["", "postgresql:///steerweb?host=/nonexistent"], ids=["none", "away"])
+def test_without_a_database_a_command_says_so_in_a_sentence(
+    arguments: list[str], database: str, tmp_path: Path
+) -> None:
+    done = steerweb(*arguments, DATABASE_URL=database, STEERWEB_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert ("No steerweb runs on" if not database else "The database ") in done.stderr
+    assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from steerweb.runtime import Record, data_dir, process_started, read_record, remove_record, write_record
+from steerweb.runtime import Record, data_dir, process_started, read_record, remove_record, shown, write_record
 
 
 def record_of(pid: int) -> Record:
@@ -63,3 +63,13 @@ def test_the_data_directory_follows_the_environment(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", "/home/ana")
     assert data_dir() == Path("/home/ana/.local/share/steerweb")
+
+
+def test_a_command_is_shown_as_it_works_for_the_data_it_is_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STEERWEB_DATA", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    plain = shown("signin ana")
+    assert plain.endswith(" signin ana") and "STEERWEB_DATA" not in plain
+    assert shown("signin ana", tmp_path / "my data") == f"STEERWEB_DATA='{tmp_path / 'my data'}' {plain}"

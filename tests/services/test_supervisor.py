@@ -34,7 +34,7 @@ def never() -> None:
     raise AssertionError("nothing is due for a quarter of a minute")
 
 
-def test_what_dies_is_started_again_and_its_last_words_are_told(tmp_path: Path) -> None:
+def test_what_dies_is_started_again_and_why_it_died_is_told(tmp_path: Path) -> None:
     heard: Heard = []
     supervisor = Supervisor(until("runs again", heard))
     part = sleeper(tmp_path, "sh", "-c", "echo a last word; exec sleep 600")
@@ -50,7 +50,7 @@ def test_what_dies_is_started_again_and_its_last_words_are_told(tmp_path: Path) 
     finally:
         supervisor.stop()
     assert heard[-1] == "sleeper runs again."
-    assert heard[0].startswith("sleeper ended")
+    assert heard[0].startswith("sleeper ended (killed by SIGKILL)")
     assert not part.running()
 
 

@@ -12,8 +12,10 @@ from tests.support.waiting import wait_until
 
 _LOCK = "SELECT 1 FROM session WHERE id = %s FOR UPDATE"
 # Those who wait for a row's lock wait for whoever has it, or, with the place behind the first of them, for that one.
-_WAITERS = """SELECT pid, pg_blocking_pids(pid) FROM pg_stat_activity
+_WAITERS = """SELECT pid, pg_blocking_pids(pid), application_name FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+_COMMANDS = "steerweb write"
+"""The connections on which commands and reports change a session."""
 
 
 @dataclass
@@ -23,41 +25,52 @@ class Lock:
     connection: psycopg.Connection[Any]
     looking: psycopg.Connection[Any]
 
-    def waiting(self) -> set[int]:
-        """The server's processes that wait for this lock's holder."""
-        own = self.connection.info.backend_pid
-        return {pid for pid, holders in self.looking.execute(_WAITERS).fetchall() if own in holders}
-
     def wait_for_another(self) -> None:
-        """Wait until somebody wants the lock. The limit of 2 s ends that wait, and they ask again (A8)."""
-        wait_until(self.waiting, "another one's wait for the lock")
+        """Wait until a command wants the lock. The limit of 2 s ends that wait, and it is tried again (A8)."""
+        wait_until(self._wanted, "another one's wait for the lock")
+
+    def _wanted(self) -> bool:
+        own = self.connection.info.backend_pid
+        waiters = self.looking.execute(_WAITERS).fetchall()
+        return any(own in holders and name == _COMMANDS for _, holders, name in waiters)
 
 
 @contextmanager
-def held_after_the_next(database: str, session: str, begin: Callable[[], None]) -> Iterator[Lock]:
-    """Let exactly one transaction of others have the session, the one that `begin` sets off, and hold it from then on.
+def held_once(database: str, session: str, begin: Callable[[], None], happened: Callable[[], bool]) -> Iterator[Lock]:
+    """Hold the session from the very moment at which it `happened`: nothing comes between. `begin` sets it off.
 
-    PostgreSQL gives a row to those who wait for it in the order they came: the test holds it, the other one comes, the
-    test comes again behind it with a second connection, and then lets go with the first.
+    PostgreSQL gives a row to those who wait for it in the order they came: the test holds it, another one comes, the
+    test comes again behind it with a second connection, and then lets go with the first. Who has waited for 2 s gives
+    its place up and comes again behind the test, and somebody else may have been there before: then the test lets go
+    once more in the same way. `happened` reads what is committed.
     """
     with (
         psycopg.connect(database) as first,
         psycopg.connect(database) as second,
         psycopg.connect(database, autocommit=True) as looking,
     ):
-        first.execute(_LOCK, [session])
+        holding, coming = first, second
+        holding.execute(_LOCK, [session])
         begin()
-        held = Lock(first, looking)
-        held.wait_for_another()
-        behind = Thread(target=second.execute, args=(_LOCK, [session]))
-        behind.start()
-        wait_until(lambda: second.info.backend_pid in _all_waiting(looking), "the test's place behind the other one")
-        first.rollback()
-        behind.join(30)
-        assert not behind.is_alive()
-        yield Lock(second, looking)
-        second.rollback()
+        while True:
+            Lock(holding, looking).wait_for_another()
+            _change_hands(holding, coming, looking, session)
+            holding, coming = coming, holding
+            if happened():
+                break
+        yield Lock(holding, looking)
+        holding.rollback()
 
 
-def _all_waiting(looking: psycopg.Connection[Any]) -> set[int]:
-    return {pid for pid, _ in looking.execute(_WAITERS).fetchall()}
+def _change_hands(
+    holding: psycopg.Connection[Any], coming: psycopg.Connection[Any], looking: psycopg.Connection[Any], session: str
+) -> None:
+    behind = Thread(target=coming.execute, args=(_LOCK, [session]))
+    behind.start()
+    pid = coming.info.backend_pid
+    wait_until(
+        lambda: any(pid == waiter for waiter, _, _ in looking.execute(_WAITERS)), "the test's place in the queue"
+    )
+    holding.rollback()
+    behind.join(30)
+    assert not behind.is_alive()

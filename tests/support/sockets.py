@@ -115,7 +115,13 @@ class Socket:
 
 @asynccontextmanager
 async def opened(
-    url: str, path: str, *, cookie: str | None = None, token: str | None = None, origin: str | None = None
+    url: str,
+    path: str,
+    *,
+    cookie: str | None = None,
+    token: str | None = None,
+    origin: str | None = None,
+    user_agent: str | None = None,
 ) -> AsyncIterator[Socket]:
     """An open socket. A cookie comes with the web process's own origin unless another is named."""
     headers: dict[str, str] = {}
@@ -126,7 +132,9 @@ async def opened(
         headers["Origin"] = origin
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
-    async with connect(ws(url, path), additional_headers=headers, max_size=None, proxy=None) as connection:
+    async with connect(
+        ws(url, path), additional_headers=headers, user_agent_header=user_agent, max_size=None, proxy=None
+    ) as connection:
         socket = Socket(connection)
         yield socket
         await socket.close()

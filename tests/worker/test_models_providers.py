@@ -1,14 +1,17 @@
 """The adapter over pydantic-ai against a strict model server, over real HTTP, in four dialects."""
 
 import asyncio
+import gc
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
 import pytest
 
 from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
+from sessions_app.log.secrets import known
+from sessions_app.worker.models import providers
 from sessions_app.worker.models.base import INVALID, Delta, ModelError, Reasoning, Reply, Request, Text, ToolSpec, Usage
 from sessions_app.worker.models.providers import close_connections
 from sessions_app.worker.models.registry import open_model, preload_providers
@@ -29,6 +32,7 @@ from tests.support.model_server import (
     think,
     unknown_field,
 )
+from tests.support.waiting import wait_until_async
 
 CHAT, RESPONSES, ANTHROPIC, GOOGLE = (
     "openai-chat:m-1",
@@ -58,6 +62,7 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelServer]:
     with ModelServer() as server:
         for key, value in server.environ(*PROVIDERS).items():
             monkeypatch.setenv(key, value)
+        known.cache_clear()  # an earlier test's process had other secrets
         yield server
         await close_connections()
 
@@ -386,3 +391,39 @@ async def test_many_streams_share_a_client_and_stop_alone(server: ModelServer) -
     _, reply = await tasks[9]
     assert reply.text.split() == ["word"] * 400
     assert all(task.cancelled() for task in tasks[:9])
+
+
+@pytest.fixture
+def looks() -> Iterator[list[int]]:
+    """One entry for every full look for garbage that somebody asks for; by itself the collector makes none."""
+    seen: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            seen.append(info["generation"])
+
+    gc.disable()
+    gc.callbacks.append(look)
+    yield seen
+    gc.callbacks.remove(look)
+    gc.enable()
+
+
+@pytest.mark.rule("E6")
+async def test_cancellations_at_once_share_their_looks_for_garbage(server: ModelServer, looks: list[int]) -> None:
+    """Each look stops every turn of the worker: one for the first, and one more for those that came before it ended."""
+    server.script([say("ok")])
+    await take(CHAT)
+    loop = asyncio.get_running_loop()
+    shared = providers._connections[loop]
+
+    async def over() -> bool:
+        return not shared.collecting
+
+    for cancelled, in_all in ((40, 2), (40, 4), (1, 5)):
+        before = len(looks)
+        for _ in range(cancelled):
+            providers._collect_soon(loop)
+        assert len(looks) == before, "none before the exceptions have left"
+        await wait_until_async(over, "the last look that was asked for")
+        assert len(looks) == in_all

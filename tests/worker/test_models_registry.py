@@ -1,22 +1,30 @@
 """Names of models and what is said about them: cheap, and in sentences for people."""
 
+import asyncio
+import logging
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 
 import pytest
 
 from sessions_app.engine.model_names import MAX_NAME, PROVIDERS, check_name, missing_key, provider_choices
-from sessions_app.log.secrets import configured, mask
+from sessions_app.log.secrets import configured, known, mask
+from sessions_app.worker.models import providers as adapter
+from sessions_app.worker.models import registry
 from sessions_app.worker.models.base import ModelError, Request, estimate_usage
 from sessions_app.worker.models.demo import DemoModel
 from sessions_app.worker.models.registry import open_model, preload_providers, providers
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for provider in PROVIDERS.values():
         for key in provider.keys:
             monkeypatch.delenv(key, raising=False)
+    yield
+    known.cache_clear()  # the next test's process has other secrets
 
 
 @pytest.mark.parametrize("name", [provider.example for provider in PROVIDERS.values()])
@@ -77,6 +85,68 @@ def test_every_provider_can_be_built_with_what_is_installed(monkeypatch: pytest.
     for provider in PROVIDERS.values():
         open_model(provider.example)
     preload_providers()
+
+
+@pytest.mark.parametrize("address", ["http://host:port/v1", "http://[::1/v1", "http://a\nb/v1"])
+def test_an_address_that_no_library_takes_is_told_where_it_is_used_and_stops_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, address: str
+) -> None:
+    """Each library has its own exception for it, and some of them have no parent but `Exception`."""
+    adapter._load_library.cache_clear()
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k" * 20)
+    with caplog.at_level(logging.WARNING):
+        preload_providers()
+    assert "OpenAI cannot be used" in caplog.text and "Anthropic" not in caplog.text
+    assert isinstance(open_model("demo:"), DemoModel)
+    open_model("anthropic:claude-sonnet-5-5")
+    with pytest.raises(ModelError, match=r"^model_unknown: OpenAI cannot be used .*OPENAI_BASE_URL") as error:
+        open_model("openai-chat:gpt-6-luna")
+    assert not error.value.retryable
+
+
+def test_whatever_goes_wrong_with_one_provider_is_logged_and_the_next_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k" * 20)
+    monkeypatch.setenv("GOOGLE_API_KEY", "k" * 20)
+    asked: list[str] = []
+
+    def broken(name: str) -> None:
+        asked.append(name)
+        raise RuntimeError("half an installation")
+
+    monkeypatch.setattr(registry, "open_model", broken)
+    preload_providers()
+    assert len(asked) == 3 and caplog.text.count("half an installation") >= 2
+
+
+async def test_while_the_libraries_load_the_demonstration_answers_and_a_providers_model_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stream that runs while the loaded libraries are set aside would be set aside with them, and once cancelled
+    never be found (E6)."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k" * 20)
+    loaded = threading.Event()
+    monkeypatch.setattr(registry, "_preloading", None)
+    monkeypatch.setattr(registry, "preload_providers", lambda: loaded.wait(60))
+    registry.begin_preload()
+    waiting = asyncio.create_task(asyncio.to_thread(open_model, "openai-chat:gpt-6-luna"))
+    assert isinstance(await asyncio.to_thread(open_model, "demo:"), DemoModel)
+    with pytest.raises(ModelError):
+        open_model("anthropic:claude-sonnet-5-5")
+    assert not waiting.done()
+    loaded.set()
+    await waiting
+
+
+def test_what_was_loaded_is_set_aside_from_the_garbage_collector() -> None:
+    code = (
+        "import gc, os, sys, sessions_app.worker.models.registry as r;"
+        "os.environ['OPENAI_API_KEY'] = 'k' * 20; r.begin_preload(); r.open_model('openai-chat:m');"
+        "sys.exit(gc.get_freeze_count() < 5 * len(gc.get_objects()) or 'openai' not in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_neither_names_nor_the_demonstration_load_a_provider() -> None:

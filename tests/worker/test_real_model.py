@@ -101,12 +101,10 @@ def test_a_turn_of_a_real_model_is_steered_and_then_stopped_in_mid_stream(
     wait_until(lambda: any(piece.text for piece in stream.read(session.id)), "the first words", 240)
     landing = session.steer("Tell it about a windmill instead.")
     assert landing["lands"]["when"] == "safe_point"
-    first = server.cpu_s()
     stopped = session.stop(reason="too long")
     assert stopped["stopped"] is True
     terminal = session.events("TurnInterrupted")[0]
     assert terminal.data["phase"] == "model" and len(terminal.data["cut_off"]["text"]) > 0
-    assert server.cpu_s() - first < 5, "it was not waited for"
     session.submit("Go on.")
     delivered = session.until("SteerDelivered", timeout_s=60)
     assert delivered.turn == session.events("TurnStarted")[1].turn

@@ -1,6 +1,7 @@
 """A worker's claims: a lost answer, an order to end in the middle of one, a lease that is over."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -85,6 +86,19 @@ async def test_a_worker_told_to_end_while_it_claims_waits_and_ends_the_turn(
     await until(lambda: runs, "the turn")
     assert runs[0].turn == turn and runs[0].stop.is_set() and runs[0]._shutdown_at is not None
     await until(lambda: not worker._held, "its end")
+
+
+@pytest.mark.rule("E6")
+def test_turns_that_wait_for_a_library_are_in_nobodys_way(tmp_path: Path) -> None:
+    loop = Worker("", tmp_path, 40)._loop
+    barrier = threading.Barrier(41)
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(asyncio.to_thread(barrier.wait, 20) for _ in range(41)))
+        await loop.shutdown_default_executor()
+
+    loop.run_until_complete(all_at_once())
+    loop.close()
 
 
 @pytest.mark.rule("J1", "J2")

@@ -224,7 +224,15 @@ def give_reason(state: State, command: GiveReason, context: Context) -> Decision
 
 
 def survivors_ended(state: State, command: SurvivorsEnded, context: Context) -> Decision:
-    """A survivor's later end is a fact of its own; what was held stays so until a person releases it (E7)."""
+    """A survivor's later end is a fact of its own; what was held stays so until a person releases it (E7).
+
+    It comes behind the settlement that names it. The two are reported side by side, so one that is too early is
+    `unavailable`, which its worker tries again.
+    """
+    running = state.turn(command.turn)
+    for call in () if running is None else running[1].calls or ():
+        if call.call == command.call and call.status == "started":
+            raise Refused("unavailable", "The call has not been settled yet.", retry_after=0.5)
     processes = {"ended": list(command.ended), "surviving": [], "background": []}
     return Decision(
         (Draft("ProcessesEnded", {"call": command.call, "processes": processes}, command.loop, command.turn),)

@@ -1,15 +1,21 @@
-"""`steerweb prepare`: what `up` needs done before web and worker start, in one process: migrate, and a sign-in link."""
+"""`steerweb prepare`: what has to be done before web and worker start, in one process.
+
+The database is migrated, cached states of an earlier fold are folded anew, and `up` is told a sign-in link.
+"""
 
 import json
 from argparse import ArgumentParser
+from contextlib import suppress
 from typing import Any
 
+import psycopg
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from sessions_app.cli.words import plural
+from sessions_app.engine.errors import Refused
 from sessions_app.log import chain
 from sessions_app.models import Person
 from sessions_app.people.signin import create_first_person, make_link
@@ -20,10 +26,14 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--no-sign-in", action="store_true", help="make no account and no link")
         parser.add_argument("--hours", type=int, default=1, help="how long the link works")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         done = [*_migrate(), *_fold_anew()]
+        if options["no_sign_in"]:
+            self.stdout.write("\n".join(done) or "The database is up to date.")
+            return
         person = create_first_person()
         if person is not None:
             done.append(f"Created the first account, {person.username}, an administrator.")
@@ -39,13 +49,14 @@ def _fold_anew() -> list[str]:
     """Bring the cached states that an earlier version wrote to this one's fold; what to tell about it."""
     outdated = chain.outdated()
     for session in outdated:
-        list(chain.rebuild(session))
-    damaged = len(chain.outdated())
+        with suppress(Refused, psycopg.Error):  # one that cannot be folded must not keep all others from working
+            list(chain.rebuild(session))
+    left = chain.outdated()
     told = []
-    if outdated[damaged:]:
-        told.append(f"{plural(len(outdated) - damaged, 'session')} folded anew for this version.")
-    if damaged:
-        told.append(f"{plural(damaged, 'session')} left as they were, their logs being damaged: see `steerweb verify`.")
+    if len(outdated) > len(left):
+        told.append(f"{plural(len(outdated) - len(left), 'session')} folded anew for this version.")
+    if left:
+        told.append(f"Not folded anew, and not to be worked with until `steerweb rebuild`: {', '.join(left)}.")
     return told
 
 

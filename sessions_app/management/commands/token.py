@@ -3,14 +3,12 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from sessions_app.engine.errors import Refused
+from sessions_app.cli.database import DatabaseCommand
 from sessions_app.people.accounts import account_named
 from sessions_app.people.tokens import create_token
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = "print a new API token"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -21,8 +19,4 @@ class Command(BaseCommand):
         create.add_argument("--agent", action="store_true", help="for an agent: what it sends is of machine agency")
 
     def handle(self, *, user: str, name: str, agent: bool, **options: Any) -> None:
-        try:
-            token = create_token(account_named(user), name, agent=agent)
-        except Refused as refused:
-            raise CommandError(refused.detail) from refused
-        self.stdout.write(token)
+        self.stdout.write(create_token(account_named(user), name, agent=agent))

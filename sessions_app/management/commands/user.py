@@ -3,13 +3,12 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from sessions_app.engine.errors import Refused
+from sessions_app.cli.database import DatabaseCommand
 from sessions_app.people.accounts import account_named, create_person, restore, suspend
+from steerweb import runtime
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = "make an account, suspend it, restore it"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -21,15 +20,14 @@ class Command(BaseCommand):
             actions.add_parser(action, help=what).add_argument("name")
 
     def handle(self, *, action: str, name: str, **options: Any) -> None:
-        try:
-            if action == "create":
-                person = create_person(name, admin=options["admin"])
-                self.stdout.write(f"{person.username} has an account. For a link: steerweb signin {person.username}")
-            elif action == "suspend":
-                suspend(account_named(name))
-                self.stdout.write(f"{name} is suspended and signed out everywhere.")
-            else:
-                restore(account_named(name))
-                self.stdout.write(f"{name} may sign in again.")
-        except Refused as refused:
-            raise CommandError(refused.detail) from refused
+        if action == "create":
+            person = create_person(name, admin=options["admin"])
+            self.stdout.write(
+                f"{person.username} has an account. For a link: {runtime.shown(f'signin {person.username}')}"
+            )
+        elif action == "suspend":
+            suspend(account_named(name))
+            self.stdout.write(f"{name} is suspended and signed out everywhere.")
+        else:
+            restore(account_named(name))
+            self.stdout.write(f"{name} may sign in again.")

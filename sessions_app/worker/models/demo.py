@@ -90,6 +90,7 @@ class _Past:
         turn = entries[ends[-1] + 1 :] if ends else entries
         since = entries[replies[-1] + 1 :] if replies else entries
         self.replies = len(replies)
+        self.entries = len(entries)
         self.first_turn = not ends
         self.said = [entry.text for entry in entries if isinstance(entry, UserEntry)]
         self.fresh = [entry.text for entry in since if isinstance(entry, UserEntry)]
@@ -135,7 +136,8 @@ def _take_note(past: _Past) -> Line:
 
 
 def _call(past: _Past, key: str, tool: str, arguments: dict[str, object]) -> Call:
-    return Call(f"demo_{key}_{past.replies}", tool, arguments)
+    # Each request holds more entries than the one before, so the call of a reply that was withdrawn has another id.
+    return Call(f"demo_{key}_{past.entries}", tool, arguments)
 
 
 def _quoted(texts: list[str]) -> str:

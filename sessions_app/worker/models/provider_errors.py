@@ -1,10 +1,12 @@
 """What pydantic-ai raises, as a `ModelError`: which failures pass by waiting, and one sentence for people."""
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
 from pydantic_ai import exceptions
 
+from sessions_app.engine.model_names import Provider
 from sessions_app.log.secrets import mask
 from sessions_app.worker.models.base import ErrorCode, ModelError
 
@@ -42,9 +44,11 @@ def broken_off(title: str) -> ModelError:
     )
 
 
-def unusable(error: Exception, title: str) -> ModelError:
+def unusable(error: Exception, provider: Provider) -> ModelError:
     """A provider whose library cannot even be set up with this environment, for example with a broken address."""
-    return ModelError("model_unknown", _sentence(f"{title} cannot be used as it is set up here", None, str(error)))
+    names = ", ".join(name for name in provider.keys if os.environ.get(name))
+    what = f"{provider.title} cannot be used as it is set up where the worker runs ({names})"
+    return ModelError("model_unknown", _sentence(what, None, str(error) or type(error).__name__))
 
 
 def from_provider(error: Exception, title: str, model: str) -> ModelError:

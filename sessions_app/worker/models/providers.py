@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import httpx2
-from pydantic_ai import UserError
 from pydantic_ai import messages as wire
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.models import Model as WireModel
@@ -63,14 +62,18 @@ class ProviderModel:
         self._provider, self._model = split_name(name)
         try:
             _load_library(self._provider)
-        except (UserError, ImportError, ValueError) as error:
-            raise unusable(error, self._provider.title) from error
+        # Each library refuses a setting with an exception of its own, of which some are no more than an `Exception`.
+        except Exception as error:
+            raise unusable(error, self._provider) from error
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Yield the deltas and then the `Reply`; see `base.Model`."""
         assembly = Assembly(frozenset(_calls_of(request.entries)))
-        model = _wire_model(self._name)
-        title = _speaker(self._provider, model)
+        try:
+            model = _wire_model(self._name)
+            title = _speaker(self._provider, model)
+        except Exception as error:
+            raise unusable(error, self._provider) from error
         try:
             async with model_request_stream(
                 model,

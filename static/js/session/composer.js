@@ -37,9 +37,13 @@ export class Composer {
     /** @type {Way} */
     this.way = "steer";
     this.flying = "";
+    /** @type {string[]} */
+    this.returned = [];
     this.receipt = "";
     /** The message the receipt is about: what is said of it holds as long as it waits. */
     this.landing = "";
+    /** And it is for the next turn, so that nothing need run. */
+    this.landsLater = false;
     this.receiptTimer = 0;
     this.hinted = "";
     const draft = this.#readDraft();
@@ -124,14 +128,14 @@ export class Composer {
   #waits(state) {
     const loop = primary(state);
     const there = [...(loop?.steers || []), ...(loop?.inbox || [])].some((entry) => entry.id === this.landing);
-    return (there || !this.view.authors.has(this.landing)) && (this.#steerable() || this.receipt.endsWith("next turn"));
+    return (there || !this.view.authors.has(this.landing)) && (this.#steerable() || this.landsLater);
   }
 
   /** What is in the box for a stop that sends it, or null. */
   takeText() {
     const text = this.box.value;
     if (!text.trim() || this.flying) return null;
-    return { text, sent: () => this.#received() };
+    return { text, sent: () => void (this.box.value === text && this.#received()) }; // what was typed since stays
   }
 
   /** Words that came back. An empty box takes them; a full one is not touched. @param {string} text @returns {boolean} */
@@ -142,6 +146,18 @@ export class Composer {
     this.#fit();
     this.draw();
     return true;
+  }
+
+  /** Words one asked back: into an empty box, or below what stands there; while that is being sent, afterwards. @param {string} text */
+  putIn(text) {
+    if (this.flying) this.returned.push(text);
+    else if (!`\n\n${this.box.value}\n\n`.includes(`\n\n${text}\n\n`) && !this.giveBack(text)) {
+      this.box.value = `${this.box.value.trimEnd()}\n\n${text}`;
+      this.#writeDraft({ text: this.box.value });
+      this.#fit();
+      this.draw();
+    }
+    this.box.focus();
   }
 
   /** An event says that this command was carried out. @param {string | null} cause */
@@ -193,11 +209,14 @@ export class Composer {
   #land() {
     this.flying = "";
     this.box.readOnly = false;
+    const back = this.returned.splice(0);
+    queueMicrotask(() => back.forEach((text) => this.putIn(text)));
   }
 
   /** @param {Way} way @param {any} receipt */
   #landed(way, receipt) {
     this.landing = receipt.input || receipt.steer || "";
+    this.landsLater = receipt.lands?.when === "next_turn";
     if (way === "queue") this.receipt = "Received. It runs after this turn";
     else if (!receipt.lands) return;
     else this.receipt = `Received. ${landsWords(receipt.lands, way)}`;

@@ -4,19 +4,26 @@
  *
  * @typedef {import("./view.js").Item} Item
  * @typedef {{ element: HTMLElement, draw: (item: Item) => void }} Drawing
- * @typedef {{ readText: (ref: string) => Promise<string>, rules: Map<string, import("./view.js").Standing> }} Context
+ * @typedef {{ readText: (ref: string) => Promise<string>, rules: Map<string, import("./view.js").Standing>,
+ *   putInBox: ((text: string) => void) | null }} Context
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
 import { answerWords } from "./answered.js";
-import { WHOLE_CHARS, drawFolded, drawInParts } from "./long.js";
+import { drawFolded, drawInParts, isLong } from "./long.js";
 import { Output } from "./output.js";
-import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, hue, outcomeWords, plain, stoppedBy } from "../words.js";
+import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, hue, leftWords, outcomeWords, plain, stoppedBy, survivors } from "../words.js";
 
 /** @param {string} at @param {boolean} [seconds] */
 export function when(at, seconds = false) {
   return el("time", { datetime: at, title: exact(at), class: "num" }, clockTime(at, seconds));
 }
+
+/** @type {WeakMap<HTMLElement, import("./view.js").Text>} what each element shows: what one has unfolded stays so when it is drawn again */
+const shown = new WeakMap();
+
+/** @param {import("./view.js").Text} a @param {import("./view.js").Text} b */
+const same = (a, b) => a === b || (typeof a === "object" && JSON.stringify(a) === JSON.stringify(b));
 
 /**
  * Words that people, models and tools wrote, always as text nodes: short ones at once, long ones on demand, erased ones as such.
@@ -26,10 +33,12 @@ export function when(at, seconds = false) {
  * @param {boolean} [live] it still grows: what one watched being written is not folded under one's eyes
  */
 export function words(element, value, context, live = false) {
+  if (shown.has(element) && same(shown.get(element), value)) return;
+  shown.set(element, value);
   if (typeof value === "string") {
     const node = element.firstChild;
-    if (node instanceof Text && element.childNodes.length === 1 && (live || value.length <= WHOLE_CHARS || node.length * 2 > value.length)) grow(node, value);
-    else if (live || value.length <= WHOLE_CHARS) fill(element, document.createTextNode(value));
+    if (node instanceof Text && element.childNodes.length === 1 && (live || !isLong(value) || node.length * 2 > value.length)) grow(node, value);
+    else if (live || !isLong(value)) fill(element, document.createTextNode(value));
     else drawFolded(element, value);
   } else if (value && "erased" in value) fill(element, el("i", { class: "muted" }, "erased"));
   else if (value && "ref" in value) fill(element, longText(element, value, context));
@@ -39,8 +48,14 @@ export function words(element, value, context, live = false) {
 /** @param {HTMLElement} element @param {{ ref: string, size: number }} value @param {Context} context */
 function longText(element, value, context) {
   const show = button(`Long text, ${Math.round(value.size / 1024).toLocaleString("en")} KiB. Show`, async () => {
-    show.disabled = true;
-    await drawInParts(element, await context.readText(value.ref).catch((error) => `This text could not be read: ${error.message}`));
+    if (show.ariaDisabled === "true") return;
+    show.ariaDisabled = "true"; // and not disabled, which would drop the focus
+    try {
+      await drawInParts(element, await context.readText(value.ref));
+    } catch (error) {
+      show.ariaDisabled = null;
+      write(show, `This text could not be read: ${/** @type {Error} */ (error).message} Try again`);
+    }
   });
   return show;
 }
@@ -182,22 +197,48 @@ function drawStatus(item, { dot, status, element }) {
 
 /** What the kill could not end is named, in red (E7). @param {Item} item @param {HTMLElement} left */
 function drawLeft(item, left) {
-  const surviving = item.outcome?.processes?.surviving || [];
-  left.hidden = surviving.length === 0;
-  write(left, `Still running: ${surviving.map((/** @type {any} */ p) => `${apart(p.command)} (${p.pid})`).join(", ")}`);
+  const named = survivors(item.outcome?.processes);
+  left.hidden = named === "";
+  write(left, `Outlived its kill: ${named}`);
 }
 
-/** @returns {Drawing} */
-function note() {
+/** @param {Context} context @returns {Drawing} */
+function note(context) {
   const element = el("p", { class: "note" });
+  const back = el("span", { class: "prose", dir: "auto" });
   return {
     element,
     draw(item) {
+      setAttribute(element, "title", item.at && exact(item.at));
+      element.hidden = Boolean(item.hidden);
+      if (item.back !== undefined) {
+        words(back, item.back, context);
+        fill(element, item.words, back, " ", !item.back?.erased && context.putInBox && putInBox(item.back, context));
+        return;
+      }
       const quote = typeof item.quote === "string" ? item.quote : "";
       fill(element, item.words, quote && `“${apart(quote.length > 160 ? `${quote.slice(0, 160)}…` : quote)}”`);
-      setAttribute(element, "title", item.at && exact(item.at));
     },
   };
+}
+
+/** One's own words that came back can go on being written, at any time. @param {any} value @param {Context} context */
+function putInBox(value, context) {
+  const put = button("Put it into the box", async () => {
+    try {
+      context.putInBox?.(typeof value === "string" ? value : await context.readText(value.ref));
+    } catch (error) {
+      write(put, `This text could not be read: ${/** @type {Error} */ (error).message} Try again`);
+    }
+  });
+  put.dataset.whileOpen = "";
+  return put;
+}
+
+/** What an ended turn left running holds what waits: named under its end (E7). @returns {Drawing} */
+function left() {
+  const element = el("p", { class: "note bad" });
+  return { element, draw: (item) => write(element, leftWords(item.data)) };
 }
 
 /** How many: a list or a number. @param {unknown} value */
@@ -219,7 +260,7 @@ export function stopFacts(data) {
   return [
     data.phase === "gate" && fact("it hit", "an open approval"),
     data.acknowledged_ms !== null && data.acknowledged_ms !== undefined && fact("worker got it in", duration(data.acknowledged_ms)),
-    fact("everything ended in", duration(data.settled_ms)),
+    fact(surviving.length || unknown ? "the turn ended in" : "everything ended in", duration(data.settled_ms)),
     fact("kept", countOf(data.steps_kept, "step")),
     cut > 0 && fact("cut off", countOf(cut, "character")),
     ended.length > 0 && fact("ended", countOf(ended.length, "process", "processes")),
@@ -268,4 +309,4 @@ function failed() {
 }
 
 /** @type {Record<string, (context: Context) => Drawing>} */
-export const DRAWINGS = { said, text: reply, reasoning, tool, note, stopped, failed };
+export const DRAWINGS = { said, text: reply, reasoning, tool, note, left, stopped, failed };

@@ -27,7 +27,8 @@ let state = boot.state;
 const you = boot.you;
 const session = /** @type {string} */ (boot.session.id);
 let title = /** @type {string} */ (boot.session.title);
-const view = new View(boot.texts);
+const view = new View(boot.texts, you.id);
+meet(boot.members);
 for (const loop of Object.values(state.loops)) for (const entry of [...loop.inbox, ...loop.steers]) view.authors.set(entry.id, entry.author);
 for (const { id, ...rule } of boot.rules) view.rules.set(id, rule);
 for (const event of boot.events) view.apply(event);
@@ -39,7 +40,7 @@ let early = [];
 /** @type {Set<string>} commands of this page, to know what it did itself from what others did */
 const ours = new Set();
 let live = false;
-let lostAt = Date.now();
+let lostAt = performance.now();
 let repairedAt = -Infinity;
 const REPAIR_MS = 5_000;
 const ESCAPES_MS = 600;
@@ -53,17 +54,18 @@ const connection = new Connection({
     if (status === "live") lostAt = 0;
     else {
       live = false;
-      lostAt ||= Date.now();
+      lostAt ||= performance.now();
     }
     drawAround();
     setTimeout(drawAround, 1_100);
   },
 });
 
+const sayForm = document.getElementById("say");
 const strip = new Strip({ title: byId("title"), state: byId("state"), paused: byId("paused"), connection: byId("connection"), announce: byId("announce") });
 const timeline = new Timeline({
   place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
-  context: { readText, rules: view.rules }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
+  context: { readText, rules: view.rules, putInBox: sayForm && ((text) => composer?.putIn(text)) }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
 });
 const older = new Older({
   session, oldest: boot.events[0]?.seq || 1, more: boot.more, place: byId("older"), scroller: byId("line"), view, draw: () => timeline.draw(),
@@ -88,12 +90,11 @@ const receipt = new Receipt({
 });
 const queue = new Queue({
   place: byId("waiting"), dialog: /** @type {HTMLDialogElement | null} */ (document.getElementById("edit")), can: you.can, command, view,
-  changeSteer: (id, body) => void attempt(() => call("PATCH", `/sessions/${session}/steers/${id}`, { body })),
+  changeSteer: (id, body) => void attempt(() => call("PATCH", `/sessions/${session}/steers/${id}`, { body }), body.text),
 });
-const sayForm = document.getElementById("say");
 const stopForm = document.getElementById("stop");
 const approvals = new Approvals({
-  place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, rules: view.rules },
+  place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, rules: view.rules, putInBox: null },
   show: () => timeline.toEnd(), tell, keep: (text) => Boolean(composer?.giveBack(text)), leave: () => byId("line").focus({ preventScroll: true }),
 });
 const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, readState: () => state, view });
@@ -159,7 +160,7 @@ function onEvent(event) {
 
 /**
  * Words that come back go into their author's box, if it is empty: on the page that took them back, and on all pages of
- * the author when somebody else, or a stop, gave them back.
+ * the author when somebody else, or a stop, gave them back. Whatever becomes of that, they stand in the author's timeline.
  * @param {LogEvent} event
  */
 function returned(event) {
@@ -171,12 +172,23 @@ function returned(event) {
   else if (text?.ref) void attempt(async () => composer?.giveBack(await readText(text.ref)));
 }
 
-/** Who takes part, by name: a change of that says whom by id. Observers are not told. */
+let meeting = 0;
+
+/** Who takes part, by name: a change of that says whom by id. Observers are not told. One question at a time. */
 async function meetMembers() {
-  if (you.role === "observer") return;
-  const { items } = await call("GET", `/sessions/${session}/members`).catch(() => ({ items: [] }));
-  view.meet(items.map((/** @type {{ person: string, name: string }} */ { person, name }) => ({ id: person, name })));
+  if (you.role === "observer" || (meeting += 1) > 1) return;
+  for (let asked = 0; asked < meeting; ) {
+    asked = meeting; // whoever comes while the answer is on its way may not be in it
+    const { items } = await call("GET", `/sessions/${session}/members`).catch(() => ({ items: [] }));
+    meet(items);
+  }
+  meeting = 0;
   timeline.schedule();
+}
+
+/** @param {{ person: string, name: string }[]} members */
+function meet(members) {
+  view.meet(members.map(({ person, name }) => ({ id: person, name })));
 }
 
 /** Rights changed while the page is open: what the page offers is made anew by the server. @param {any} now */
@@ -201,7 +213,7 @@ function drawAround() {
   approvals.draw(state);
   mode.draw(state);
   rules.draw(state);
-  byId("nothing").hidden = view.blocks.length > 0;
+  byId("nothing").hidden = view.blocks.some((block) => block.kind === "turn" || !block.item.hidden);
   const dock = document.getElementById("dock");
   if (dock) dock.hidden = state.status === "closed" && can("submit");
   byId("closed").hidden = state.status !== "closed";
@@ -227,16 +239,24 @@ function sendNext() {
 function command(verb, body) {
   const id = commandId();
   ours.add(id);
-  void attempt(() => connection.send({ t: verb, id, ...body }));
+  void attempt(() => connection.send({ t: verb, id, ...body }), body.text);
 }
 
-/** @param {() => Promise<any>} act */
-async function attempt(act) {
+/** @param {() => Promise<any>} act @param {string} [text] what one has written for it: a refusal does not lose it */
+async function attempt(act, text) {
+  const trouble = byId("trouble");
+  const clear = () => trouble.querySelectorAll(":scope > :not([data-keeps])").forEach((line) => line.remove());
   try {
     await act();
-    fill(byId("trouble"));
+    clear();
   } catch (error) {
-    tell(/** @type {Refused} */ (error).detail, "alert");
+    clear();
+    const put = text && button("Put your words into the box", () => {
+      composer?.putIn(text);
+      line.remove();
+    });
+    const line = el("div", { class: "warn calm", role: "alert", "data-keeps": Boolean(text) }, el("span", {}, /** @type {Refused} */ (error).detail), put, button("Close", () => line.remove(), { kind: "quiet push", iconName: "close" }));
+    trouble.append(line);
   }
 }
 
@@ -323,4 +343,3 @@ timeline.draw();
 new ResizeObserver(() => timeline.cover(byId("notice").offsetHeight)).observe(byId("notice"));
 new ResizeObserver(() => timeline.pin(byId("asks").offsetHeight)).observe(byId("asks"));
 connection.start();
-void meetMembers();

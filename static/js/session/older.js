@@ -54,7 +54,7 @@ export class Older {
   /** Turns may open with messages that were queued long before: fetch their words. */
   async findWords() {
     const missing = [...this.view.turns.values()].some((turn) => turn.items.some((item) => item.kind === "said" && item.text === undefined));
-    if (!missing || this.place.hidden) return;
+    if ((!missing && !this.view.lacksAuthor) || this.place.hidden) return;
     const types = "InputQueued,InputChanged,SteerQueued";
     const found = await call("GET", `/sessions/${this.session}/events?before=${this.oldest}&limit=${WORDS_PAGE}&order=desc&types=${types}`).catch(() => ({ items: [] }));
     this.view.learn(found.items.reverse());

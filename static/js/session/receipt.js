@@ -91,7 +91,7 @@ export class Receipt {
       "ol", {},
       stage("Asked", true, el("span", {}, `${actorName(event.actor)}${fromDevice(event.actor) && `,${fromDevice(event.actor)}`}, `, when(event.at, true), hit)),
       stage("Worker got it", gotIt, gotIt ? words(duration(Math.max(...got))) : over ? words("no answer") : counted(event.at)),
-      stage("Everything ended", over, over ? words(endedWords(ends)) : counted(event.at)),
+      stage(over && unproven(ends) ? "The turn ended" : "Everything ended", over, over ? words(endedWords(ends)) : counted(event.at)),
     );
   }
 
@@ -99,8 +99,7 @@ export class Receipt {
   #whatWaits(stop, over, { held, next }) {
     const { event, ends } = stop;
     if (!over) return el("p", {}, before(event.data.queue));
-    const unproven = ends.some((end) => end.data.processes?.unknown || many(end.data.processes?.surviving));
-    const line = el("p", {}, unproven ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, after(held));
+    const line = el("p", {}, unproven(ends) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, after(held));
     if (!held || !this.you.can.includes("release")) return line;
     return el("div", { class: "acts start" }, line,
       button("Send next", this.actions.sendNext, { name: `Send next: ${next}` }),
@@ -133,6 +132,9 @@ export class Receipt {
     this.drawn = "";
   }
 }
+
+/** Something may have outlived it. @param {import("./state.js").LogEvent[]} ends */
+const unproven = (ends) => ends.some((end) => end.data.processes?.unknown || many(end.data.processes?.surviving));
 
 /** @param {string} reason */
 const why = (reason) => el("p", { class: "prose" }, `Why: “${apart(reason)}”`);

@@ -7,6 +7,7 @@
  * @typedef {"connecting" | "updating" | "live" | "reconnecting" | "offline" | "signed_out" | "not_allowed" | "gone"} Status
  * @typedef {{ resolve: (result: any) => void, reject: (error: Refused) => void, frame: Record<string, any>, resend: boolean, sent: boolean }} Waiting
  */
+import { serverNow } from "../clock.js";
 import { Refused, call } from "../rest.js";
 
 const BACKOFF_FIRST_MS = 300;
@@ -38,8 +39,8 @@ export class Connection {
     /** @type {Status} */
     this.status = "connecting";
     this.delayed = false;
-    /** When a frame last said how things are (this device's clock), for "as of". */
-    this.confirmedAt = Date.now();
+    /** When a frame last said how things are (the server's clock), for "as of". */
+    this.confirmedAt = serverNow();
     /** @type {Map<string, Waiting>} */
     this.waiting = new Map();
     /** @type {WebSocket | null} */
@@ -136,7 +137,7 @@ export class Connection {
   /** @param {any} frame */
   #heard(frame) {
     this.heardAt = performance.now();
-    this.confirmedAt = Date.now();
+    this.confirmedAt = serverNow();
     if (frame.t === "event") this.#event(frame);
     else if (frame.t === "ack" || (frame.t === "error" && frame.id)) this.#answer(frame);
     else {

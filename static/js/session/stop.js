@@ -45,7 +45,8 @@ export class Stop {
     this.label = /** @type {HTMLElement} */ (this.button.querySelector("span"));
     this.small = /** @type {HTMLElement} */ (this.button.querySelector("small"));
     this.flying = "";
-    this.unsent = "";
+    /** @type {string[]} the command ids of the press that was not sent, as far as anybody knows */
+    this.unsent = [];
     this.endedTurn = "";
     this.endedAt = -Infinity;
     this.calmTimer = 0;
@@ -97,25 +98,25 @@ export class Stop {
 
   /** An event was caused by this command: what seemed not sent did arrive. @param {string | null} cause */
   seen(cause) {
-    if (cause && cause === this.unsent) this.#clear();
+    if (cause && this.unsent.includes(cause)) this.#clear();
   }
 
   /** Stop now. A press while one is on its way changes nothing. @param {Choice} [choice] @param {() => void} [received] */
   async press(choice = {}, received = () => {}) {
     if (this.flying) return;
-    const id = commandId();
+    const ids = [commandId()];
     // A session's own default is the server's to apply; without one the page's Stop pauses what waits.
     const queue = choice.queue || (this.readState().settings.stop_queue ? undefined : "hold");
     const body = { ...choice, queue, ...this.#target() };
-    this.flying = id;
+    this.flying = ids[0];
     this.#clear();
     this.draw();
     try {
-      const receipt = await this.#send(id, body, DEADLINE_MS);
+      const receipt = await this.#send(ids, body, DEADLINE_MS);
       received();
       this.#tell(receipt);
     } catch (error) {
-      this.#failed(/** @type {Refused} */ (error), id, choice, received);
+      this.#failed(/** @type {Refused} */ (error), ids, choice, received);
     } finally {
       this.flying = "";
       this.draw();
@@ -133,19 +134,22 @@ export class Stop {
   /**
    * Within `left` ms or never: what a dead network holds back says itself until when it may arrive, by the server's clock.
    * An answer that it came too late, here in time, means that this device's idea of that clock is wrong (it slept, or was
-   * set): it is put right, and the press still counts.
-   * @param {string} id @param {Record<string, any>} body @param {number} left @returns {Promise<any>}
+   * paused its clock): it is put right, and the press still counts, as a command of its own, since the first may still be
+   * on its way by the socket and be answered later.
+   * @param {string[]} ids the press's command; a second try adds its own @param {Record<string, any>} body @param {number} left @returns {Promise<any>}
    */
-  async #send(id, body, left) {
+  async #send(ids, body, left) {
     const end = performance.now() + left;
     try {
-      return await this.#twoWays(id, { ...body, not_after: new Date(serverNow() + left).toISOString() }, left);
+      return await this.#twoWays(ids[0], { ...body, not_after: new Date(serverNow() + left).toISOString() }, left);
     } catch (error) {
       const { code, data } = /** @type {Refused} */ (error);
       if (code !== "too_late" || performance.now() > end) throw error;
       sampleServerTime(/** @type {number} */ (data.now_ms), true);
-      const rest = end - performance.now();
-      return this.#twoWays(id, { ...body, not_after: new Date(serverNow() + rest).toISOString() }, rest);
+      this.connection.forget(ids[0]);
+      ids.push(commandId());
+      const rest = Math.max(0, end - performance.now());
+      return this.#twoWays(ids[1], { ...body, not_after: new Date(serverNow() + rest).toISOString() }, rest);
     }
   }
 
@@ -163,8 +167,8 @@ export class Stop {
         open -= 1;
         if (error.code !== "unreachable" || open === 0) reject(error);
       };
-      const wait = bySocket ? SECOND_WAY_MS : 0;
-      const timer = setTimeout(() => byRest(left - wait).then(resolve, failed), wait);
+      const wait = bySocket ? Math.min(SECOND_WAY_MS, left / 2) : 0;
+      const timer = setTimeout(() => byRest(Math.max(0, left - wait)).then(resolve, failed), wait);
       bySocket?.then((receipt) => { clearTimeout(timer); resolve(receipt); }, (error) => {
         if (error.code !== "unreachable") clearTimeout(timer);
         failed(error);
@@ -173,14 +177,14 @@ export class Stop {
     });
   }
 
-  /** @param {Refused} error @param {string} id @param {Choice} choice @param {() => void} received */
-  #failed(error, id, choice, received) {
-    this.unsent = id;
+  /** @param {Refused} error @param {string[]} ids @param {Choice} choice @param {() => void} received */
+  #failed(error, ids, choice, received) {
+    this.unsent = ids;
     if (error.code !== "unreachable") {
       this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, `Not stopped. ${error.detail}`), this.#again(choice, received), this.#close()));
       return;
     }
-    this.connection.forget(id);
+    for (const id of ids) this.connection.forget(id);
     // What is still in a dead socket's buffer need not wait there; should it arrive, the server refuses it (`not_after`).
     this.connection.replace();
     const words = "NOT sent. The server did not answer, so nothing was stopped by this press, and it will not be sent by itself later.";
@@ -213,7 +217,7 @@ export class Stop {
 
   #clear() {
     clearTimeout(this.calmTimer);
-    this.unsent = "";
+    this.unsent = [];
     fill(this.place);
   }
 

@@ -5,7 +5,7 @@ import { count, serverNow, since, stopCounting } from "../clock.js";
 import { primary } from "./state.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./socket.js").Status} Status */
-/** @typedef {{ is: string, words: () => string, counts?: boolean }} Described */
+/** @typedef {{ is: string, words: () => string, spoken?: string, held?: boolean }} Described `spoken`: without the clock that counts in `words`; `held`: they say what is paused */
 
 /** What is set aside and what waits. @param {State} state */
 export function waiting(state) {
@@ -44,29 +44,29 @@ export const stopping = (state) => Object.values(state.requests)[0] || null;
 export function describe(state, view) {
   if (state.status === "closed") return { is: "closed", words: () => "Closed" };
   const request = stopping(state);
-  if (request) return { is: "stopping", counts: true, words: () => `Stopping, asked by ${actorName(request.actor)} ${duration(Math.floor(since(request.at_ms) / 100) * 100)} ago` };
+  if (request) return { is: "stopping", spoken: `Stopping, asked by ${actorName(request.actor)}`, words: () => `Stopping, asked by ${actorName(request.actor)} ${duration(Math.floor(since(request.at_ms) / 100) * 100)} ago` };
   if (state.status === "closing") return { is: "stopping", words: () => "Closing" };
   const running = asked(state)[0]?.loop || Object.values(state.loops).find((loop) => loop.turn);
   if (running?.turn) return describePhase(view.turns.get(running.turn.id)?.phase || null, running.turn);
   const { held, inputs, steers } = waiting(state);
   if (inputs && primary(state)?.status === "idle") return { is: "idle", words: () => "Waiting for a worker" };
-  if (held) return { is: "idle", words: () => `Nothing running, ${countOf(held, "message")} paused` };
+  if (held) return { is: "idle", held: true, words: () => `Nothing running, ${countOf(held, "message")} paused` };
   if (steers) return { is: "idle", words: () => `Nothing running, ${countOf(steers, "message")} for the next turn` };
   return { is: "idle", words: () => "Nothing running" };
 }
 
 /** @param {import("./view.js").Phase | null} phase @param {import("./state.js").Turn} turn @returns {Described} */
 function describePhase(phase, turn) {
-  if (!phase) return { is: "running", counts: true, words: () => `Running, ${counting(since(turn.at_ms))}` };
+  if (!phase) return { is: "running", spoken: "Running", words: () => `Running, ${counting(since(turn.at_ms))}` };
   if (phase.is === "retry") {
     const next = Date.parse(phase.nextAt || "");
     const left = () => (Number.isFinite(next) ? `, next try in ${counting(Math.max(0, next - serverNow()) + 999)}` : "");
-    return { is: "running", counts: true, words: () => `The model did not answer${left()}` };
+    return { is: "running", spoken: "The model did not answer", words: () => `The model did not answer${left()}` };
   }
   if (phase.is === "waiting") return { is: "idle", words: () => "Waiting for a worker" };
   if (phase.is === "gate") return { is: "waiting", counts: true, words: () => `Waiting for approval, ${counting(since(phase.at))}` };
   const doingNow = phase.is === "tool" ? doing(phase.tool || "a tool") : phase.is === "next" ? "Working" : phase.writing ? "Writing" : "Thinking";
-  return { is: "running", counts: true, words: () => `${doingNow}, ${counting(since(phase.at))}` };
+  return { is: "running", spoken: doingNow, words: () => `${doingNow}, ${counting(since(phase.at))}` };
 }
 
 const CONNECTIONS = /** @type {Record<Status, [string, string]>} */ ({
@@ -96,11 +96,11 @@ export class Strip {
     const described = describe(state, view);
     write(this.title, title);
     this.state.dataset.is = described.is;
-    const stale = status !== "live" && (status === "updating" || Date.now() - lostAt > STALE_AFTER_MS) && lostAt > 0;
+    const stale = status !== "live" && (status === "updating" || performance.now() - lostAt > STALE_AFTER_MS) && lostAt > 0;
     setAttribute(this.state, "data-stale", stale);
     // What was true is said as that: with its time and without a clock that goes on counting (D37).
-    const words = stale ? () => `At ${clockTime(serverNow() - (Date.now() - confirmedAt), true)}: ${lower(described.words())}` : described.words;
-    if (described.counts && !stale) count(this.words, words);
+    const words = stale ? () => `At ${clockTime(confirmedAt, true)}: ${lower(described.words())}` : described.words;
+    if (described.spoken !== undefined && !stale) count(this.words, words);
     else {
       stopCounting(this.words);
       write(this.words, words());
@@ -114,13 +114,13 @@ export class Strip {
 
   /** What a stop set aside stays in sight, also while something else runs. @param {number} held @param {Described} described */
   #drawPaused(held, described) {
-    this.paused.hidden = !held || described.words().endsWith("paused");
+    this.paused.hidden = !held || Boolean(described.held);
     write(this.paused, `${held} paused`);
   }
 
   /** Spoken once per change of kind, never per second. @param {Described} described */
   #say(described) {
-    const spoken = described.counts ? described.words().replace(/,? [\d.]+ (ms|s|min|h).*$/, "") : described.words();
+    const spoken = described.spoken ?? described.words();
     if (spoken === this.said) return;
     this.said = spoken;
     write(this.announce, spoken);

@@ -125,7 +125,7 @@ export class Timeline {
         dom = new BlockDom(block, this.context);
         this.drawn.set(block.key, dom);
         if (block.kind === "turn") this.view.dirty.add(block.key);
-        else this.unseen += 1;
+        else if (!block.item.hidden) this.unseen += 1;
       }
       if (block.kind === "note") dom.drawNote(block.item);
       if (before.nextElementSibling !== dom.element) before.after(dom.element);

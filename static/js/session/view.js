@@ -14,15 +14,16 @@
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
  */
 import { serverNow } from "../clock.js";
-import { RULES, memberWords } from "./view_rules.js";
+import { RULES, memberWords, returnedWords } from "./view_rules.js";
 
 let stamps = 0;
 /** Changes drive drawing: whatever has a new stamp is drawn anew. */
 export const stamp = () => (stamps += 1);
 
 export class View {
-  /** @param {Record<string, Text>} [texts] of messages that wait, from the snapshot */
-  constructor(texts = {}) {
+  /** @param {Record<string, Text>} [texts] of messages that wait, from the snapshot @param {string} [you] who looks */
+  constructor(texts = {}, you = "") {
+    this.you = you;
     /** @type {Block[]} */
     this.blocks = [];
     /** @type {Map<string, TurnView>} */
@@ -102,11 +103,21 @@ export class View {
   /** Names that no event said. What was told without one is told again. @param {{ id: string, name: string }[]} people */
   meet(people) {
     for (const { id, name } of people) this.people.set(id, name);
+    this.#tellAgain();
+  }
+
+  #tellAgain() {
     for (const block of this.blocks) {
-      if (block.kind !== "note" || !block.item.member) continue;
-      const words = memberWords(this, block.item.member);
-      if (words !== block.item.words) Object.assign(block.item, { words, stamp: stamp() });
+      if (block.kind !== "note") continue;
+      const { member, given } = block.item;
+      const values = member ? { words: memberWords(this, member) } : given ? returnedWords(this, given) : null;
+      if (values && values.words !== block.item.words) Object.assign(block.item, values, { stamp: stamp() });
     }
+  }
+
+  /** Some of what came back was written before the loaded part: nobody knows yet whose it is. */
+  get lacksAuthor() {
+    return this.blocks.some((block) => block.kind === "note" && block.item.given && !this.authors.has(block.item.given.id));
   }
 
   /** @param {string} id of an input or steer @param {LogEvent} event that holds its words */
@@ -184,7 +195,7 @@ export class View {
    * @param {LogEvent[]} events in order
    */
   prepend(events) {
-    const older = new View();
+    const older = new View({}, this.you);
     older.people = this.people;
     for (const event of events) older.apply(event);
     for (const [id, before] of older.turns) {
@@ -196,6 +207,7 @@ export class View {
     this.blocks = [...older.blocks, ...this.blocks.filter((block) => block.kind !== "turn" || !older.turns.has(block.key))];
     for (const [id, turn] of older.turns) this.turns.set(id, turn);
     for (const turn of this.turns.values()) this.#findWords(turn);
+    this.#tellAgain();
     for (const id of older.turns.keys()) this.dirty.add(id);
   }
 
@@ -205,6 +217,7 @@ export class View {
     for (const event of events) older.remember(event.data.input || event.data.steer, event);
     this.#adopt(older);
     for (const turn of this.turns.values()) this.#findWords(turn);
+    this.#tellAgain();
   }
 
   /** What is known here is newer. @param {View} older */

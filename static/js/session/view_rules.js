@@ -1,5 +1,5 @@
 /** What each event type adds to the timeline; `view.js` calls these, one per type. */
-import { actorName, apart, fromDevice, modeWords, ruleSentence, thing, withdrawnWords } from "../words.js";
+import { actorName, apart, fromDevice, leftWords, modeWords, ruleSentence, thing, withdrawnWords } from "../words.js";
 
 /** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./state.js").LogEvent} LogEvent */
 
@@ -46,6 +46,11 @@ function ended(view, event, turn, status) {
   for (const item of turn.items) if (item.live) view.put(turn, item.key, item.kind, { live: false });
 }
 
+/** What a turn left running, however it ended. @param {View} view @param {LogEvent} event @param {TurnView} turn */
+function left(view, event, turn) {
+  if (leftWords(event.data)) view.put(turn, "left", "left", { data: event.data });
+}
+
 /** What a stop or failure cut off, struck through but readable. @param {View} view @param {LogEvent} event @param {TurnView} turn */
 function cutOff(view, event, turn) {
   for (const [name, kind, prefix] of [["reasoning", "reasoning", "r"], ["text", "text", "t"]]) {
@@ -66,10 +71,23 @@ function answered(view, event, turn, end) {
 
 /** Words given back, kept readable. @param {View} view @param {LogEvent} event @param {string} id */
 function givenBack(view, event, id) {
-  view.remember(id, event);
-  const { reason } = event.data;
-  if (["client_retracted", "promoted", "sender", "owner", "as_input"].includes(reason)) return;
-  view.note(event, { words: `${actorName(view.authors.get(id))}’s message was ${withdrawnWords(reason)}: `, quote: event.data.text });
+  if (event.data.text !== undefined) view.texts.set(id, event.data.text);
+  const { reason, text } = event.data;
+  if (["promoted", "as_input"].includes(reason)) return;
+  const given = { id, reason, text: text ?? view.texts.get(id) };
+  view.note(event, { given, ...returnedWords(view, given) });
+}
+
+/**
+ * Words that came back, for a note. To their author it gives them whole, since they may stand nowhere else: the page that
+ * took them back may be gone, or its box may be full. What somebody took back is nobody else's news.
+ * @param {View} view @param {{ id: string, reason: string, text: unknown }} given
+ */
+export function returnedWords(view, { id, reason, text }) {
+  const author = view.authors.get(id);
+  const mine = author !== undefined && author.id === view.you;
+  const words = `${actorName(author)}’s message was ${withdrawnWords(reason)}: `;
+  return { words, hidden: !mine && ["client_retracted", "sender", "owner"].includes(reason), ...(mine ? { back: text } : { quote: text }) };
 }
 
 /** Who made whom what, as far as it is known: observers are not told. @param {View} view @param {{ by: import("./state.js").Actor, person?: string, role?: string | null }} member */
@@ -185,13 +203,18 @@ export const RULES = {
     ended(view, event, turn, "stopped");
     view.stops.get(event.data.request)?.ends.push(event);
     view.put(turn, "end", "stopped", { event, actor: event.data.request ? event.actor : null });
+    left(view, event, turn);
   },
   TurnFailed(view, event, turn) {
     cutOff(view, event, turn);
     ended(view, event, turn, "failed");
     view.put(turn, "end", "failed", { event });
+    left(view, event, turn);
   },
-  TurnDone: (view, event, turn) => ended(view, event, turn, "done"),
+  TurnDone(view, event, turn) {
+    ended(view, event, turn, "done");
+    left(view, event, turn);
+  },
   InterruptReasonGiven(view, event, turn) {
     const hit = turn || view.turns.get(event.data.turn);
     if (!hit?.end) return;
@@ -200,6 +223,6 @@ export const RULES = {
     view.touch(hit);
   },
   ProcessesEnded(view, event, turn) {
-    if (turn) view.put(turn, `n:${event.seq}`, "note", { words: "Processes that had outlived the stop have ended." });
+    if (turn) view.put(turn, `n:${event.seq}`, "note", { words: "Processes that had outlived their kill have ended." });
   },
 };
