@@ -117,7 +117,7 @@ class Door(AsyncConsumer):  # type: ignore[misc]  # channels publishes no types
             async with asyncio.timeout(access.FIRST_FRAME_S):
                 message = commands.read_object(await self.next_frame())
                 if message.get("t") == "auth" and isinstance(message.get("token"), str):
-                    return await access.principal_of_token(message["token"])
+                    return await access.principal_of_token(message["token"], headers)
         return None
 
     def enter(self) -> Hub:
