@@ -23,8 +23,8 @@ from tests.support.world import WORKER, World, person
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
 EXPECTED = {
-    "already_taken", "blank", "input_not_found", "invalid", "queue_full", "stale", "steer_full", "steer_not_found",
-    "turn_mismatch",
+    "already_taken", "blank", "gate_closed", "gate_not_found", "input_not_found", "invalid", "not_found", "queue_full",
+    "stale", "steer_full", "steer_not_found", "turn_mismatch",
 }  # fmt: skip
 """What chance may be refused with; anything else is a fault."""
 
@@ -41,11 +41,20 @@ class Person:
         inputs = [entry["id"] for entry in state["inbox"]] or [new_id()]
         steers = [steer["id"] for steer in state["steers"]] or [new_id()]
         at = (self.who, self.world.session, new_id())
+        gates = [call["gate"] for call in (state["turn"] or {}).get("calls") or () if call["gate"]] or [new_id()]
+        failed = state["failed"]["id"] if state["failed"] else new_id()
+        rules = [rule["id"] for rule in read.snapshot(self.world.session)["state"]["rules"]] or [new_id()]
         pick = self.chance.choice
         then: Any = pick([None, None, {"text": "then"}, {"input": pick(inputs)}])
         verbs: list[Callable[[], object]] = [
             lambda: control.submit(*at, text=pick(["one", "two", " "])),
-            lambda: control.submit(*at, text="three"),
+            lambda: control.submit(*at, text="three", delivery=pick(["queue", "fold"])),
+            lambda: control.retry_input(*at, failed),
+            lambda: control.resolve(*at, pick(gates), decision=pick(["allow", "allow_rule", "deny"])),
+            lambda: control.resolve(*at, pick(gates), decision="allow"),
+            lambda: control.set_mode(*at, mode=pick(["plan", "ask", "ask", "auto"])),
+            lambda: control.revoke_rule(*at, pick(rules)),
+            lambda: control.change_loop(*at, limits={"steps": pick([1, 2, 50])}),
             lambda: control.steer(*at, text="left", urgent=pick([True, False]), turn=pick([None, turn])),
             lambda: control.edit_input(*at, pick(inputs), text=pick([None, "changed"]), position=pick([None, 0, 2])),
             lambda: control.edit_input(*at, pick(inputs), promote=pick(["normal", "urgent"])),
@@ -95,7 +104,9 @@ class Worker:
             return
         place = (turn["id"], turn["epoch"], turn["step"], call["call"])
         if call["status"] == "planned":
-            self.report(c.StartTool(*place, {}))
+            effects = [None, c.Effect("command", "git push origin"), c.Effect("other", risky=True)]
+            effect = effects[int(call["call"][-1]) % 3]  # a call's is always the same
+            self.report(c.StartTool(*place, {}, effect, gate=new_id()))
         else:
             self.report(c.SettleTool(*place, c.Settlement(self.chance.choice(["ok", "error"]), "out")))
 
@@ -121,7 +132,7 @@ class Sweep(Worker):
         reports.end_turn(self.world.session, command, lambda cur: None)
 
 
-@pytest.mark.rule("A1", "A2", "A3", "B5", "B6", "C1", "C4", "C6", "D3", "D8", "E2", "E3", "E5", "F")
+@pytest.mark.rule("A1", "A2", "A3", "B5", "B6", "C1", "C4", "C6", "D3", "D8", "E2", "E3", "E5", "F", "H1", "H2", "I1")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_whatever_happens_at_once_the_log_is_sound(seed: int) -> None:
     world, ben = World.create(), person("ben", "phone")
