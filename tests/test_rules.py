@@ -67,3 +67,9 @@ pytestmark = pytest.mark.rule("A1")
 def test_x(x): ...
 """
     assert sorted(marks(source, "rule")) == ["A1", "B2", "B3", "C4"]
+
+
+def test_the_page_of_the_rules_says_what_the_tests_say() -> None:
+    from tests.rules_page import PAGE, page
+
+    assert PAGE.read_text() == page(), "write it anew: python -m tests.rules_page"
