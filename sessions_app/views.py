@@ -94,6 +94,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     row = Session.objects.get(pk=session)
     snapshot = read.snapshot(identity, audience_of(role))
     events, more = _newest(identity, snapshot["seq"], role)
+    members = _members(identity, role)
     actor = request.principal.actor
     you = {"id": actor.id, "name": actor.name, "role": role, "can": sorted(CAN[role])}
     shown = {
@@ -105,7 +106,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     return render(request, "session.html", {
         "session": shown,
         "you": you,
-        "blocks": timeline.fold(events, snapshot["texts"], rules),
+        "blocks": timeline.fold(events, snapshot["texts"], rules, {m["person"]: m["name"] for m in members}),
         "rules": [_rule(rule) for rule in rules],
         "modes": MODES,
         "more": more,
@@ -117,7 +118,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
         "receipt": review.receipt(events, request.GET.get("stopped", "")),
         "boot": {
             "session": shown, "you": you, **snapshot, "events": events, "more": more, "rules": rules,
-            "now": instant(watching.now()), "members": _members(identity, role),
+            "now": instant(watching.now()), "members": members,
         },
     })  # fmt: skip
 

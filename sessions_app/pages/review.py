@@ -21,8 +21,9 @@ from sessions_app.pages.words import (
 
 Event = Mapping[str, Any]
 Entry = dict[str, Any]
-Lines = Mapping[str, str]
-"""Calls as one would type them, by their ids."""
+Key = tuple[Any, ...]
+Lines = Mapping[Key, str]
+"""Calls as one would type them, by turn, step and id: a model may use an id again in a later step."""
 
 
 class Told(NamedTuple):
@@ -43,7 +44,7 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
     """
     entries: list[Entry] = []
     ended = False
-    lines: dict[str, str] = {}
+    lines: dict[Key, str] = {}
     for event in events:
         lines |= _lines(event)
         rule = _RULES.get(event["type"])
@@ -62,20 +63,24 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
     return entries
 
 
-def _lines(event: Event) -> dict[str, str]:
+def _key(event: Event, call: str) -> Key:
+    return event["turn"], event["step"], call
+
+
+def _lines(event: Event) -> dict[Key, str]:
     """The calls an event names with their arguments: asked for, or started."""
     calls = {"StepPlanned": event["data"].get("calls") or (), "ToolStarted": (event["data"],)}.get(event["type"], ())
-    return {call["call"]: call_line(call["tool"], call.get("arguments")) for call in calls}
+    return {_key(event, call["call"]): call_line(call["tool"], call.get("arguments")) for call in calls}
 
 
 def approvals(events: Iterable[Event], gates: Iterable[str]) -> list[str]:
     """What these approvals asked about, as one would type it."""
-    lines: dict[str, str] = {}
+    lines: dict[Key, str] = {}
     asked: dict[str, str] = {}
     for event in events:
         lines |= _lines(event)
         if event["type"] == "GateOpened":
-            asked[event["data"]["gate"]] = lines.get(event["data"]["call"], event["data"]["tool"])
+            asked[event["data"]["gate"]] = lines.get(_key(event, event["data"]["call"]), event["data"]["tool"])
     return [asked[gate] for gate in gates if gate in asked]
 
 
@@ -95,17 +100,17 @@ def _started(event: Event, lines: Lines) -> Told:
 
 
 def _tool_started(event: Event, lines: Lines) -> Told:
-    return Told("Started: ", "live", lines[event["data"]["call"]])
+    return Told("Started: ", "live", lines[_key(event, event["data"]["call"])])
 
 
 def _tool_settled(event: Event, lines: Lines) -> Told:
     data = event["data"]
-    line = lines.get(data["call"], data.get("tool") or "a call")
+    line = lines.get(_key(event, data["call"]), data.get("tool") or "a call")
     return Told(f"{outcome(data).capitalize()}: ", _DOTS.get(data["outcome"], "none"), line)
 
 
 def _gate_opened(event: Event, lines: Lines) -> Told:
-    return Told("Asked for approval: ", "wait", lines.get(event["data"]["call"], event["data"]["tool"]))
+    return Told("Asked for approval: ", "wait", lines.get(_key(event, event["data"]["call"]), event["data"]["tool"]))
 
 
 def _gate_ended(event: Event, lines: Lines) -> Told:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from sessions_app.pages.long import folded
 from sessions_app.pages.words import (
     ENDED_BY,
+    MODES,
     actor_name,
     answer_words,
     apart,
@@ -38,19 +39,23 @@ _DOTS: Final = {"ok": "done", "interrupted": "stop", "lost": "stop", "denied": "
 class Timeline:
     """Blocks in order: turns with their items, and notes between them.
 
-    `texts` are those of messages that wait, `rules` the standing answers of before.
+    `texts` are those of messages that wait, `rules` the standing answers of before, `people` names by id.
     """
 
-    def __init__(self, texts: Mapping[str, Any], rules: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, texts: Mapping[str, Any], rules: Iterable[Mapping[str, Any]], people: Mapping[str, str]) -> None:
+        self.people = dict(people)
+        self.created_by: str | None = None
         self.rules: dict[str | None, Mapping[str, Any]] = {rule["id"]: rule for rule in rules}
         self.blocks: list[Item] = []
         self._turns: dict[str, Item] = {}
         self._texts: dict[str, Any] = dict(texts)
         self._authors: dict[str, Mapping[str, Any]] = {}
-        self._calls: dict[str, Item] = {}
+        self._calls: dict[tuple[Any, ...], Item] = {}
 
     def apply(self, event: Event) -> None:
         """One event further."""
+        if event["actor"]["kind"] == "person":
+            self.people[event["actor"]["id"]] = event["actor"]["name"]
         rule = _RULES.get(event["type"])
         if rule is not None:
             rule(self, event)
@@ -91,23 +96,27 @@ class Timeline:
             line = call_line(call["tool"], call["arguments"])
             item: Item = {"kind": "tool", "line": line.split("\n")[0], "status": status, "is": is_, "dot": "none"}
             item["whole"], item["full"] = line, call_in_full(call["tool"], call["arguments"])
-            self._calls[call["call"]] = item
+            self._calls[_key(event, call["call"])] = item
             self.turn(event)["items"].append(item)
 
     def call(self, event: Event) -> Item:
         """One of them; a call whose plan is not among the events is made up from what is known."""
         data = event["data"]
-        if data["call"] not in self._calls:
+        key = _key(event, data["call"])
+        if key not in self._calls:
             item: Item = {"kind": "tool", "line": call_line(data.get("tool") or "tool", data.get("arguments"))}
-            self._calls[data["call"]] = item
+            self._calls[key] = item
             self.turn(event)["items"].append(item)
-        return self._calls[data["call"]]
+        return self._calls[key]
 
     def names(self, identities: Iterable[str]) -> str:
         return " and ".join(sorted({named(self._authors.get(identity)) for identity in identities}))
 
     def note(self, event: Event, words: str) -> None:
-        self.blocks.append({"kind": "note", "words": words, "at": event["at"]})
+        """A line where it happened: in the turn that runs, or between turns."""
+        item = {"kind": "note", "words": sentence(words), "at": event["at"]}
+        last = next((block for block in reversed(self.blocks) if block["kind"] == "turn"), None)
+        (last["items"] if last is not None and last["status"] == "running" else self.blocks).append(item)
 
     def end(self, event: Event, status: str) -> Item:
         """The turn's last word."""
@@ -120,6 +129,11 @@ class Timeline:
             if text_of(cut.get(kind)):
                 turn["items"].append({"kind": kind, **folded(text_of(cut[kind])), "cut": True})
         return turn
+
+
+def _key(event: Event, call: str) -> tuple[Any, ...]:
+    """What names a call: a model may use its id again in a later step."""
+    return event["turn"], event["step"], call
 
 
 def _queued(timeline: Timeline, event: Event) -> None:
@@ -259,6 +273,46 @@ def _processes_ended(timeline: Timeline, event: Event) -> None:
     timeline.turn(event)["items"].append({"kind": "note", "words": words})
 
 
+def _created(timeline: Timeline, event: Event) -> None:
+    timeline.created_by = event["cause"]
+
+
+def _member_changed(timeline: Timeline, event: Event) -> None:
+    if event["cause"] is not None and event["cause"] == timeline.created_by:
+        return  # whoever creates a session owns it: no news
+    by, person, role = event["actor"], event["data"].get("person"), event["data"].get("role")
+    if not person:
+        words = "changed who takes part"
+    elif person == by["id"]:
+        words = f"is an {role} now" if role else "left this session"
+    else:
+        whom = apart(timeline.people[person]) if person in timeline.people else "somebody"
+        words = f"made {whom} an {role}" if role else f"removed {whom}"
+    timeline.note(event, f"{named(by)} {words}")
+
+
+def _mode_changed(timeline: Timeline, event: Event) -> None:
+    mode = event["data"]["mode"]
+    timeline.note(event, f"{named(event['actor'])} changed the mode: the agent {MODES.get(mode, mode)}")
+
+
+def _loop_changed(timeline: Timeline, event: Event) -> None:
+    timeline.note(event, f"{named(event['actor'])} changed the agent\u2019s settings")
+
+
+def _released(timeline: Timeline, event: Event) -> None:
+    n = len(event["data"]["inputs"]) + len(event["data"]["steers"])
+    what = "a paused message" if n == 1 else f"{n} paused messages"
+    timeline.note(event, f"{named(event['actor'])} let {what} go on")
+
+
+def _rule_revoked(timeline: Timeline, event: Event) -> None:
+    rule = timeline.rules.get(event["data"]["rule"])
+    words, code = rule_words(rule) if rule else ("", "")
+    which = f": {words} {apart(code)}" if code else ""
+    timeline.note(event, f"{named(event['actor'])} took back what was always allowed{which}")
+
+
 def _closed(timeline: Timeline, event: Event) -> None:
     timeline.note(event, "This session is closed. Its record stays.")
 
@@ -281,13 +335,24 @@ _RULES: Final[dict[str, Callable[[Timeline, Event], None]]] = {
     "TurnFailed": _failed,
     "TurnDone": _done,
     "ProcessesEnded": _processes_ended,
+    "SessionCreated": _created,
+    "MemberChanged": _member_changed,
+    "ModeChanged": _mode_changed,
+    "LoopChanged": _loop_changed,
+    "InputReleased": _released,
+    "RuleRevoked": _rule_revoked,
     "SessionClosed": _closed,
 }
 
 
-def fold(events: Iterable[Event], texts: Mapping[str, Any], rules: Iterable[Mapping[str, Any]] = ()) -> list[Item]:
+def fold(
+    events: Iterable[Event],
+    texts: Mapping[str, Any],
+    rules: Iterable[Mapping[str, Any]] = (),
+    people: Mapping[str, str] | None = None,
+) -> list[Item]:
     """The blocks of a page of events in order."""
-    timeline = Timeline(texts, rules)
+    timeline = Timeline(texts, rules, people or {})
     for event in events:
         timeline.apply(event)
     return timeline.blocks

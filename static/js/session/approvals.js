@@ -6,6 +6,7 @@ import { Refused } from "../rest.js";
 import { apart } from "../words.js";
 import { Card } from "./approval_card.js";
 import { asked } from "./strip.js";
+import { callKey } from "./view_rules.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View */
 
@@ -38,7 +39,7 @@ export class Approvals {
     for (const { loop, turn, call } of open) {
       const gate = call.gate || "";
       if (this.cards.has(gate)) continue;
-      const item = this.view.turns.get(turn.id)?.keys.get(`c:${call.call}`);
+      const item = this.view.turns.get(turn.id)?.keys.get(callKey(turn.step, call.call));
       const card = new Card({
         gate, tool: call.tool, item, agent: loop.parent ? loop.agent : "", context: this.context,
         answer: this.mayAnswer ? (answered, choice) => void this.#answer(answered, choice) : null, forget: (id) => this.connection.forget(id), show: this.show,

@@ -9,12 +9,12 @@
  * @typedef {{ id: string, loop: string | null, index: number | null, input: string | null, by: Actor | null, at: string | null,
  *   endedAt: string | null, headless?: boolean, status: string, end: LogEvent | null, reason: string | null, items: Item[], keys: Map<string, Item>,
  *   finished: Set<number>, events: LogEvent[], phase: Phase | null, cost: unknown, stamp: number }} TurnView
- * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, item: Item }} Block
+ * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, event: LogEvent, item: Item }} Block
  * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
  */
 import { serverNow } from "../clock.js";
-import { RULES, memberWords, returnedWords } from "./view_rules.js";
+import { RULES, callKey, memberWords, returnedWords } from "./view_rules.js";
 
 let stamps = 0;
 /** Changes drive drawing: whatever has a new stamp is drawn anew. */
@@ -94,10 +94,29 @@ export class View {
     return item;
   }
 
-  /** A line between turns. @param {LogEvent} event @param {Record<string, any>} values */
+  /** A line where it happened: in the turn that runs, or between turns. @param {LogEvent} event @param {Record<string, any>} values */
   note(event, values) {
     const key = `n:${event.seq}`;
-    this.blocks.push({ kind: "note", key, item: { key, kind: "note", stamp: stamp(), at: event.at, seq: event.seq, ...values } });
+    const running = this.#running();
+    if (!running) {
+      this.blocks.push({ kind: "note", key, event, item: { key, kind: "note", stamp: stamp(), at: event.at, seq: event.seq, ...values } });
+      return;
+    }
+    this.put(running, key, "note", { at: event.at, seq: event.seq, ...values });
+    if (event.turn !== running.id) running.events.push(event);
+    this.touch(running);
+  }
+
+  /** The turn that runs, as far as it is loaded. @returns {TurnView | null} */
+  #running() {
+    const last = this.blocks.findLast((block) => block.kind === "turn");
+    return last?.kind === "turn" && !last.turn.end ? last.turn : null;
+  }
+
+  /** Every note, wherever it stands. @returns {{ item: Item, turn: TurnView | null }[]} */
+  #notes() {
+    return this.blocks.flatMap((block) =>
+      block.kind === "note" ? [{ item: block.item, turn: null }] : block.turn.items.filter((item) => item.kind === "note").map((item) => ({ item, turn: block.turn })));
   }
 
   /** Names that no event said. What was told without one is told again. @param {{ id: string, name: string }[]} people */
@@ -107,17 +126,18 @@ export class View {
   }
 
   #tellAgain() {
-    for (const block of this.blocks) {
-      if (block.kind !== "note") continue;
-      const { member, given } = block.item;
+    for (const { item, turn } of this.#notes()) {
+      const { member, given } = item;
       const values = member ? { words: memberWords(this, member) } : given ? returnedWords(this, given) : null;
-      if (values && values.words !== block.item.words) Object.assign(block.item, values, { stamp: stamp() });
+      if (!values || values.words === item.words) continue;
+      Object.assign(item, values, { stamp: stamp() });
+      if (turn) this.touch(turn);
     }
   }
 
   /** Some of what came back was written before the loaded part: nobody knows yet whose it is. */
   get lacksAuthor() {
-    return this.blocks.some((block) => block.kind === "note" && block.item.given && !this.authors.has(block.item.given.id));
+    return this.#notes().some(({ item }) => item.given && !this.authors.has(item.given.id));
   }
 
   /** @param {string} id of an input or steer @param {LogEvent} event that holds its words */
@@ -140,7 +160,7 @@ export class View {
   stream(piece) {
     const turn = this.turns.get(piece.turn);
     if (!turn || turn.end) return "old";
-    const item = piece.kind === "tool" ? turn.keys.get(`c:${piece.call}`) : this.#streamed(turn, piece);
+    const item = piece.kind === "tool" ? turn.keys.get(callKey(piece.step, piece.call)) : this.#streamed(turn, piece);
     if (!item || !item.live || piece.attempt < (item.attempt ?? 0)) return "old";
     if (piece.attempt > (item.attempt ?? 0)) Object.assign(item, { attempt: piece.attempt, said: "", points: 0 });
     if (piece.offset > item.points) return "gap";
@@ -176,12 +196,12 @@ export class View {
     this.stops.get(frame.request)?.acknowledged.set(frame.turn, frame.acknowledged_ms);
   }
 
-  /** What the server knows of a turn's phase this moment. @param {{ turn: string, phase: string, since?: string, attempt?: number, next_at?: string, call?: string }} live */
+  /** What the server knows of a turn's phase this moment. @param {{ turn: string, phase: string, since?: string, attempt?: number, next_at?: string, step?: number, call?: string }} live */
   setPhase(live) {
     const turn = this.turns.get(live.turn);
     if (!turn || turn.end) return;
     const at = live.since ? Date.parse(live.since) : turn.phase?.at || serverNow();
-    const call = live.call ? turn.keys.get(`c:${live.call}`) : undefined;
+    const call = live.call ? turn.keys.get(callKey(live.step, live.call)) : undefined;
     if (live.phase === "tool" && call && call.state !== "running") return; // the log knows further: that call is over
     if (live.phase === "gate" && call && call.state !== "asked") return; // and that it was answered, or will say so
     if (live.phase !== turn.phase?.is || live.phase === "retry") {
@@ -191,19 +211,25 @@ export class View {
   }
 
   /**
-   * Put an older page before everything. The turn cut by the page's edge is folded again from both halves.
+   * Put an older page before everything. The turn cut by the page's edge is folded again from both halves, with the
+   * notes that came before the first turn of the newer one: they may have been made while it ran.
    * @param {LogEvent[]} events in order
    */
   prepend(events) {
     const older = new View({}, this.you);
     older.people = this.people;
+    older.rules = new Map(this.rules);
     for (const event of events) older.apply(event);
-    for (const [id, before] of older.turns) {
-      const after = this.turns.get(id);
-      for (const event of after?.events || []) older.apply(event);
-      if (after) carryLive(after, before);
-    }
+    const first = this.blocks.findIndex((block) => block.kind === "turn");
+    const edge = this.blocks.splice(0, first === -1 ? this.blocks.length : first);
+    const again = edge.flatMap((block) => (block.kind === "note" ? [block.event] : []));
+    const cut = [...older.turns].map(([id, before]) => ({ before, after: this.turns.get(id) })).filter(({ after }) => after);
+    for (const { after } of cut) again.push(.../** @type {TurnView} */ (after).events);
+    for (const event of again.sort((a, b) => a.seq - b.seq)) older.apply(event);
+    for (const { before, after } of cut) carryLive(/** @type {TurnView} */ (after), before);
     this.#adopt(older);
+    const twice = new Set(older.blocks.map((block) => block.key)); // a note that names its turn and came after its end
+    this.blocks = this.blocks.filter((block) => block.kind === "turn" || !twice.has(block.key));
     this.blocks = [...older.blocks, ...this.blocks.filter((block) => block.kind !== "turn" || !older.turns.has(block.key))];
     for (const [id, turn] of older.turns) this.turns.set(id, turn);
     for (const turn of this.turns.values()) this.#findWords(turn);

@@ -21,6 +21,9 @@ function reply(view, event, turn, values = {}) {
   }
 }
 
+/** A model may use a call's id again in a later step: only the two together name a call. @param {number | null | undefined} step @param {string | null | undefined} call */
+export const callKey = (step, call) => `c:${step}:${call}`;
+
 /** @param {TurnView} turn @param {LogEvent} event @param {string} is @param {string} [tool] */
 function phase(turn, event, is, tool) {
   turn.phase = { is, at: Date.parse(event.at), tool };
@@ -28,7 +31,7 @@ function phase(turn, event, is, tool) {
 
 /** Where a steer landed, in words. @param {TurnView} turn @returns {string} */
 function landed(turn) {
-  const last = turn.items[turn.items.length - 1];
+  const last = turn.items.findLast((item) => item.kind !== "note");
   if (last?.kind === "tool" && last.state === "withdrawn") return `landed here, in place of ${last.more ? "these calls" : `this ${thing(last.tool)}`}`;
   if (last?.kind === "tool") return last.outcome?.outcome === "not_run" ? "landed here, what had not started was skipped" : `landed after this ${thing(last.tool)}`;
   if (last?.replacedBy) return "landed here";
@@ -64,8 +67,9 @@ function cutOff(view, event, turn) {
 /** How an approval ended. @param {View} view @param {LogEvent} event @param {TurnView} turn @param {Record<string, any>} end */
 function answered(view, event, turn, end) {
   const { call } = event.data;
-  const approval = { ...turn.keys.get(`c:${call}`)?.approval, by: event.actor, ...end };
-  view.put(turn, `c:${call}`, "tool", { call, state: "planned", approval });
+  const key = callKey(event.step, call);
+  const approval = { ...turn.keys.get(key)?.approval, by: event.actor, ...end };
+  view.put(turn, key, "tool", { call, state: "planned", approval });
   phase(turn, event, "next");
 }
 
@@ -144,12 +148,12 @@ export const RULES = {
   StepPlanned(view, event, turn) {
     reply(view, event, turn);
     turn.finished.add(event.step);
-    for (const { call, tool, arguments: args } of event.data.calls) view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "planned" });
+    for (const { call, tool, arguments: args } of event.data.calls) view.put(turn, callKey(event.step, call), "tool", { call, tool, args, state: "planned" });
     phase(turn, event, "next");
   },
   GateOpened(view, event, turn) {
     const { gate, call, tool, question, offers } = event.data;
-    view.put(turn, `c:${call}`, "tool", { call, tool, state: "asked", approval: { gate, question, offers, at: event.at } });
+    view.put(turn, callKey(event.step, call), "tool", { call, tool, state: "asked", approval: { gate, question, offers, at: event.at } });
     phase(turn, event, "gate", tool);
   },
   GateResolved(view, event, turn) {
@@ -164,12 +168,12 @@ export const RULES = {
   },
   ToolStarted(view, event, turn) {
     const { call, tool, arguments: args, rule } = event.data;
-    view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "running", live: true, said: "", points: 0, startedAt: event.at, rule });
+    view.put(turn, callKey(event.step, call), "tool", { call, tool, args, state: "running", live: true, said: "", points: 0, startedAt: event.at, rule });
     phase(turn, event, "tool", tool);
   },
   ToolSettled(view, event, turn) {
     const { call, tool, output } = event.data;
-    view.put(turn, `c:${call}`, "tool", { call, ...(tool && { tool }), state: "settled", live: false, text: output, outcome: event.data });
+    view.put(turn, callKey(event.step, call), "tool", { call, ...(tool && { tool }), state: "settled", live: false, text: output, outcome: event.data });
     phase(turn, event, "next");
   },
   StepDone(view, event, turn) {
@@ -182,7 +186,7 @@ export const RULES = {
     reply(view, event, turn, { cut: "replaced", replacedBy: names });
     turn.finished.add(event.step);
     for (const { call, tool, arguments: args } of event.data.calls || []) {
-      view.put(turn, `c:${call}`, "tool", { call, tool, args, state: "withdrawn", replacedBy: names, more: event.data.calls.length > 1 });
+      view.put(turn, callKey(event.step, call), "tool", { call, tool, args, state: "withdrawn", replacedBy: names, more: event.data.calls.length > 1 });
     }
     phase(turn, event, "model");
   },
