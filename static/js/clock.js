@@ -27,8 +27,25 @@ export function sampleServerTime(at, fresh = false) {
 /** The server's time now, ms since 1970. */
 export const serverNow = () => performance.now() + offset;
 
-/** How long ago by the server's clock; never negative. @param {string | number} at */
-export const since = (at) => Math.max(0, serverNow() - (typeof at === "number" ? at : Date.parse(at)));
+/** The last instant of which this page knows how things were; null while it knows how they are. @type {number | null} */
+let held = null;
+
+/**
+ * Clocks show how long something has gone on, and that nobody knows while the connection is away: they stand still at
+ * the last known instant (D37).
+ * @param {number | null} at the server's clock; null: they go on
+ */
+export function holdClocks(at) {
+  if (at === held) return;
+  held = at;
+  tick();
+}
+
+/** The instant that clocks on the page show: now, or the last one known. */
+export const shownNow = () => held ?? serverNow();
+
+/** How long ago by the server's clock, as far as it is known; never negative. @param {string | number} at */
+export const since = (at) => Math.max(0, shownNow() - (typeof at === "number" ? at : Date.parse(at)));
 
 /** @type {Map<Node, () => string>} */
 const counting = new Map();
@@ -46,7 +63,7 @@ export function count(node, read) {
 /** @param {Node} node */
 export const stopCounting = (node) => counting.delete(node);
 
-setInterval(() => {
+function tick() {
   for (const [node, read] of counting) {
     if (!node.isConnected) {
       counting.delete(node);
@@ -54,4 +71,6 @@ setInterval(() => {
       write(node, read());
     }
   }
-}, 200);
+}
+
+setInterval(tick, 200);

@@ -1,7 +1,7 @@
 /** The session list: live, and where sessions begin. */
 import { byId, el, fill, openDialog, setAttribute, write } from "./dom.js";
 import { Refused, call } from "./rest.js";
-import { count, sampleServerTime, since, stopCounting } from "./clock.js";
+import { count, holdClocks, sampleServerTime, since, stopCounting } from "./clock.js";
 import { face } from "./session/presence.js";
 import { Connection } from "./session/socket.js";
 import "./times.js";
@@ -150,12 +150,14 @@ for (const element of /** @type {NodeListOf<HTMLElement>} */ (document.querySele
 listenDemonstration();
 listenCreate();
 const words = /** @type {Record<string, string>} */ ({ live: "Live", offline: "Offline", reconnecting: "Reconnecting", updating: "Updating", signed_out: "Signed out" });
-new Connection({
+const connection = new Connection({
   path: "/ws/", check: "/me", cursor: 0, replays: false, onFrame,
   onStatus(status) {
+    holdClocks(status === "live" || status === "connecting" ? null : connection.confirmedAt);
     const place = byId("connection");
     write(place, words[status] || "");
     place.dataset.is = status === "live" ? "live" : "lost";
     if (status === "signed_out") location.reload();
   },
-}).start();
+});
+connection.start();

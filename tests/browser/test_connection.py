@@ -346,3 +346,42 @@ def test_live_markup_stays_text_on_every_screen(screens: Open) -> None:
         one.reload()
         live(one)
         assert one.evaluate("window.__x") is None
+
+
+@pytest.mark.scenario("D37")
+def test_every_clock_stands_still_while_nobody_knows_and_goes_on_with_the_connection(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start()
+    world.plan("c1")
+    world.start_tool("c1")
+    page = opened.context("ana").new_page()
+    page.clock.install()
+    away: list[bool] = []
+    sockets: list[WebSocketRoute] = []
+
+    def route(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        if not away:
+            server = socket.connect_to_server()
+            server.on_message(lambda text: None if away else socket.send(text))
+
+    page.route_web_socket(SOCKETS, route)
+    page.goto(f"/s/{world.session}")
+    live(page)
+    clocks = [page.locator(one) for one in (".tool header .push", ".turn > header span", "#say .hint", "#state")]
+    for clock in clocks:
+        expect(clock).to_have_text(re.compile(r"\d s"))
+    away.append(True)
+    sockets[0].close(code=1011)
+    page.clock.run_for(3_000)
+    expect(page.locator("#state")).to_have_text(re.compile(r"^At \d\d:\d\d:\d\d: running a command, "))
+    stood = [clock.text_content() for clock in clocks]
+    page.clock.run_for(90_000)
+    assert [clock.text_content() for clock in clocks] == stood
+    away.clear()
+    sockets[-1].close(code=1011)
+    page.clock.run_for(15_000)
+    live(page)
+    page.clock.run_for(1_000)
+    for clock, before in zip(clocks, stood, strict=True):
+        expect(clock).not_to_have_text(before or "")

@@ -1,7 +1,7 @@
 /** A session page: the snapshot it was served with, then the live log; everything on screen is drawn from these two. */
 import { byId, fill, el, openDialog, readJson, button } from "../dom.js";
 import { Refused, call, commandId } from "../rest.js";
-import { sampleServerTime } from "../clock.js";
+import { holdClocks, sampleServerTime } from "../clock.js";
 import { plain } from "../words.js";
 import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
@@ -15,7 +15,7 @@ import { Connection } from "./socket.js";
 import { evolve } from "./state.js";
 import { Mode, Rules } from "./standing.js";
 import { Stop } from "./stop.js";
-import { Strip, asked } from "./strip.js";
+import { Strip, asked, isStale } from "./strip.js";
 import { Timeline } from "./timeline.js";
 import { View, codePoints } from "./view.js";
 
@@ -204,6 +204,7 @@ function stream(piece) {
 }
 
 function drawAround() {
+  holdClocks(isStale(connection.status, lostAt) ? connection.confirmedAt : null);
   strip.draw({ state, view, title, status: connection.status, delayed: connection.delayed, confirmedAt: connection.confirmedAt, lostAt });
   receipt.draw({ state, view });
   queue.draw(state);

@@ -4,7 +4,7 @@
  */
 import { button, el, fill, setAttribute } from "../dom.js";
 import { REASONS, actorName, apart, count as countOf, duration, endedByWords, fromDevice, startOf } from "../words.js";
-import { count, serverNow, since } from "../clock.js";
+import { count, since } from "../clock.js";
 import { many, when } from "./items.js";
 import { firstPaused, textOf } from "./queue.js";
 import { waiting } from "./strip.js";
@@ -148,7 +148,7 @@ const words = (text) => el("span", { class: "num" }, text);
 /** Counts up until the next thing is known. @param {string} at */
 function counted(at) {
   const element = el("span", { class: "num" });
-  count(element, () => `${duration(Math.floor(Math.max(0, serverNow() - Date.parse(at)) / 100) * 100)} so far`);
+  count(element, () => `${duration(Math.floor(since(at) / 100) * 100)} so far`);
   return element;
 }
 

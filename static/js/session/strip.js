@@ -1,7 +1,7 @@
 /** The status strip: the state in words with a clock that counts, the connection, the title. */
 import { setAttribute, write } from "../dom.js";
 import { actorName, clockTime, count as countOf, counting, doing, duration } from "../words.js";
-import { count, serverNow, since, stopCounting } from "../clock.js";
+import { count, shownNow, since, stopCounting } from "../clock.js";
 import { primary } from "./state.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./socket.js").Status} Status */
@@ -60,7 +60,7 @@ function describePhase(phase, turn) {
   if (!phase) return { is: "running", spoken: "Running", words: () => `Running, ${counting(since(turn.at_ms))}` };
   if (phase.is === "retry") {
     const next = Date.parse(phase.nextAt || "");
-    const left = () => (Number.isFinite(next) ? `, next try in ${counting(Math.max(0, next - serverNow()) + 999)}` : "");
+    const left = () => (Number.isFinite(next) ? `, next try in ${counting(Math.max(0, next - shownNow()) + 999)}` : "");
     return { is: "running", spoken: "The model did not answer", words: () => `The model did not answer${left()}` };
   }
   if (phase.is === "waiting") return { is: "idle", words: () => "Waiting for a worker" };
@@ -75,6 +75,9 @@ const CONNECTIONS = /** @type {Record<Status, [string, string]>} */ ({
 });
 /** Short losses of the connection do not grey out what was true a second ago. */
 const STALE_AFTER_MS = 1_000;
+
+/** What is shown is old news: the connection is away for longer than a moment. @param {Status} status @param {number} lostAt */
+export const isStale = (status, lostAt) => status !== "live" && (status === "updating" || performance.now() - lostAt > STALE_AFTER_MS) && lostAt > 0;
 
 export class Strip {
   /** @param {{ title: HTMLElement, state: HTMLElement, paused: HTMLElement, connection: HTMLElement, announce: HTMLElement }} parts */
@@ -96,7 +99,7 @@ export class Strip {
     const described = describe(state, view);
     write(this.title, title);
     this.state.dataset.is = described.is;
-    const stale = status !== "live" && (status === "updating" || performance.now() - lostAt > STALE_AFTER_MS) && lostAt > 0;
+    const stale = isStale(status, lostAt);
     setAttribute(this.state, "data-stale", stale);
     // What was true is said as that: with its time and without a clock that goes on counting (D37).
     const words = stale ? () => `At ${clockTime(confirmedAt, true)}: ${lower(described.words())}` : described.words;
