@@ -104,10 +104,13 @@ class Printer:
     # Events
 
     def _input_queued(self, frame: Frame, data: Frame) -> None:
-        self._said(frame, "", words_of(data.get("text")))
+        self._said(frame, ", tried again" if data.get("retries") else "", words_of(data.get("text")))
 
     def _steer_queued(self, frame: Frame, data: Frame) -> None:
         self._said(frame, ", urgent" if data.get("urgent") else ", at the next step", words_of(data.get("text")))
+
+    def _folded_into(self, frame: Frame, data: Frame) -> None:
+        self.note("· the message has joined this turn")
 
     def _steer_delivered(self, frame: Frame, data: Frame) -> None:
         self.note("· the message has reached the agent")
@@ -173,9 +176,10 @@ class Printer:
         asked = data["cause"] in ("person", "token", "admin")
         by = f"by {_who(frame)}" if asked else f"({data['cause']})".replace("_", " ")
         processes = data.get("processes") or {}
-        parts = [f"■ stopped {by}, everything ended {seconds(data.get('settled_ms') or 0)} later"]
+        head = f"■ {_limit(data)}" if data["cause"] == "budget" else f"■ stopped {by}"
+        parts = [f"{head}, everything ended {seconds(data.get('settled_ms') or 0)} later"]
         if processes.get("surviving") or processes.get("unknown"):
-            parts = [f"■ stopped {by}, but something may still run"]
+            parts = [f"{head}, but something may still run"]
         parts.append(f"{plural(data.get('steps_kept') or 0, 'step')} kept")
         if processes.get("ended"):
             count = len(processes["ended"])
@@ -200,7 +204,8 @@ class Printer:
 
     def _turn_failed(self, frame: Frame, data: Frame) -> None:
         error = data.get("error") or {}
-        self._line(f"── failed: {one_line(words_of(error.get('detail')) or error.get('code'), 300)}", _RED)
+        head = "ended by a limit" if error.get("code") == "repeated_call" else "failed"
+        self._line(f"── {head}: {one_line(words_of(error.get('detail')) or error.get('code'), 300)}", _RED)
         self._left(data)
 
     def _session_closed(self, frame: Frame, data: Frame) -> None:
@@ -241,6 +246,19 @@ class Printer:
             return
         self._at_start = text.endswith("\n")
         self._write(f"\x1b[{style}m{text}\x1b[0m" if style and self._colour else text)
+
+
+def _limit(data: Frame) -> str:
+    """`ended by a limit: 200 steps`, as far as the terminal itself says what was used up."""
+    usage = data.get("usage") or {}
+    what = {
+        "steps": plural(data.get("steps_kept") or 0, "step"),
+        "wall_s": "the time a turn may work",
+        "tokens": f"{usage.get('input_tokens', 0) + usage.get('output_tokens', 0):,} tokens",
+        "cost": f"${data.get('cost') or 0:.2f} for one turn",
+        "day_cost": "what a session may cost on one day",
+    }.get(str(data.get("which")))
+    return f"ended by a limit: {what}" if what else "ended by a limit"
 
 
 def _call(tool: str, arguments: Any) -> str:
@@ -286,6 +304,7 @@ _EVENTS: Final[Mapping[str, Callable[[Printer, Frame, Frame], None]]] = {
     "SteerWithdrawn": Printer._steer_withdrawn,
     "InputCancelled": Printer._input_cancelled,
     "InputHeld": Printer._input_held,
+    "TurnFoldedInto": Printer._folded_into,
     "TurnStarted": Printer._turn_started,
     "StepPlanned": Printer._step,
     "StepDone": Printer._step,

@@ -78,7 +78,11 @@ def _instant(text: str) -> datetime | None:
 
 
 def _stop_row(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {**item, "by_somebody": item["cause"] in ("person", "token", "admin") and item.get("actor") is not None}
+    return {
+        **item,
+        "asked_at": words.asked_at(item["at"], item),
+        "by_somebody": item["cause"] in ("person", "token", "admin") and item.get("actor") is not None,
+    }
 
 
 @require_safe
@@ -98,8 +102,9 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
         "data": data,
         "reason": reason,
         "headline": words.sentence(
-            words.stopped_by(item["cause"], item["actor"] if item["by_somebody"] else None, data.get("which"))
+            words.stopped_by(data, item["actor"] if item["by_somebody"] else None)
         ),
+        "limit": words.limit_words(data),
         "facts": timeline.stop_facts(data),
         "processes": data["processes"],
         "approvals": review.approvals(events, data["gates"]),

@@ -15,6 +15,7 @@ from sessions_app.pages.words import (
     named,
     outcome,
     sentence,
+    start_of,
     stopped_by,
     text_of,
 )  # fmt: skip
@@ -43,12 +44,14 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
     Entries are `{at, words, dot}`, with `code` and whether it is a `block` of lines where one is about a call.
     """
     entries: list[Entry] = []
-    ended = False
+    ended = running = False
     lines: dict[Key, str] = {}
     for event in events:
         lines |= _lines(event)
         rule = _RULES.get(event["type"])
+        running = running or event["turn"] == turn
         ours = event["turn"] == turn or (request is not None and event["data"].get("request") == request)
+        ours = ours or (event["type"] in _WHILE and running and not ended)
         if rule is not None and (ours or (ended and event["type"] in _NEXT)):
             told = rule(event, lines)
             block = "\n" in told.code  # a script reads as it was written
@@ -131,7 +134,7 @@ def unproven(data: Mapping[str, Any]) -> bool:
 def _interrupted(event: Event, lines: Lines) -> Told:
     data = event["data"]
     actor = event["actor"] if data.get("request") else None
-    headline = stopped_by(data["cause"], actor, data.get("which"))
+    headline = stopped_by(data, actor)
     what = "The turn" if unproven(data) else "Everything"
     return Told(f"{what} had ended, after {duration(data['settled_ms'])}. {headline}", "stop")
 
@@ -154,7 +157,24 @@ def _closed(event: Event, lines: Lines) -> Told:
     return Told("The session was closed", "none")
 
 
+def _steered(event: Event, lines: Lines) -> Told:
+    urgent = ", urgent" if event["data"].get("urgent") else ""
+    return Told(
+        f"{named(event['actor'])} steered{urgent}: “{apart(start_of(text_of(event['data'].get('text'))))}”", "none"
+    )
+
+
+def _steer_landed(event: Event, lines: Lines) -> Told:
+    return Told("The steer has reached the agent", "none")
+
+
+def _steer_gone(event: Event, lines: Lines) -> Told:
+    return Told(f"A steer did not reach the agent: “{apart(start_of(text_of(event['data'].get('text'))))}”", "none")
+
+
 _NEXT: Final = frozenset({"TurnStarted", "SessionClosed"})
+_WHILE: Final = frozenset({"SteerQueued", "SteerWithdrawn"})
+"""What is told while the turn runs, and names no turn."""
 _RULES: Final[dict[str, Callable[[Event, Lines], Told]]] = {
     "TurnStarted": _started,
     "GateOpened": _gate_opened,
@@ -164,6 +184,9 @@ _RULES: Final[dict[str, Callable[[Event, Lines], Told]]] = {
     "ToolSettled": _tool_settled,
     "InterruptRequested": _requested,
     "TurnInterrupted": _interrupted,
+    "SteerQueued": _steered,
+    "SteerDelivered": _steer_landed,
+    "SteerWithdrawn": _steer_gone,
     "InputHeld": _held,
     "InputReleased": _released,
     "InterruptReasonGiven": _reason,

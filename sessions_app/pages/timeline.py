@@ -10,11 +10,13 @@ from sessions_app.pages.words import (
     actor_name,
     answer_words,
     apart,
+    asked_at,
     between_ms,
     call_in_full,
     call_line,
     counted,
     duration,
+    failed_words,
     hue,
     left_words,
     may_it,
@@ -49,6 +51,7 @@ class Timeline:
         self.blocks: list[Item] = []
         self._turns: dict[str, Item] = {}
         self._texts: dict[str, Any] = dict(texts)
+        self._retries: set[str] = set()
         self._authors: dict[str, Mapping[str, Any]] = {}
         self._calls: dict[tuple[Any, ...], Item] = {}
 
@@ -71,10 +74,14 @@ class Timeline:
     def remember(self, identity: str, event: Event) -> None:
         """Keep a message's words and author until it lands."""
         self._texts[identity] = event["data"].get("text")
-        self._authors.setdefault(identity, event["actor"])
+        self._authors.setdefault(identity, event["data"].get("author") or event["actor"])
+        if event["data"].get("retries"):
+            self._retries.add(identity)
 
     def said(self, event: Event, identity: str, **values: Any) -> Item:
         """A message where it landed."""
+        if identity in self._retries:
+            values.setdefault("where", "tried again")
         author = self._authors.get(identity)
         item = {
             "kind": "said", "by": actor_name(author), "hue": hue(author["id"]) if author else "",
@@ -144,6 +151,10 @@ def _turn_started(timeline: Timeline, event: Event) -> None:
     turn = timeline.turn(event)
     item = timeline.said(event, event["data"]["input"])
     turn |= {"index": event["data"]["index"], "at": event["at"], "by": item["by"], "hue": item["hue"]}
+
+
+def _folded_into(timeline: Timeline, event: Event) -> None:
+    timeline.said(event, event["data"]["input"], where="joined this turn")
 
 
 def _steer_delivered(timeline: Timeline, event: Event) -> None:
@@ -220,7 +231,8 @@ def _interrupted(timeline: Timeline, event: Event) -> None:
     turn, data = timeline.end(event, "stopped"), event["data"]
     actor = event["actor"] if data.get("request") else None
     turn["items"].append({
-        "kind": "stopped", "head": sentence(stopped_by(data["cause"], actor, data.get("which"))), "at": event["at"],
+        "kind": "stopped", "head": sentence(stopped_by(data, actor)),
+        "at": asked_at(event["at"], data),
         "turn": event["turn"], "seq": event["seq"], "reason": text_of(data.get("reason")), "facts": stop_facts(data),
     })  # fmt: skip
     _left(timeline, event)
@@ -259,7 +271,7 @@ def stop_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _failed(timeline: Timeline, event: Event) -> None:
     turn, error = timeline.end(event, "failed"), event["data"]["error"]
     detail = text_of(error.get("detail")) or error["code"]
-    turn["items"].append({"kind": "failed", "at": event["at"], "text": detail})
+    turn["items"].append({"kind": "failed", "head": failed_words(error), "at": event["at"], "text": detail})
     _left(timeline, event)
 
 
@@ -322,6 +334,7 @@ _RULES: Final[dict[str, Callable[[Timeline, Event], None]]] = {
     "InputChanged": _queued,
     "SteerQueued": _queued,
     "TurnStarted": _turn_started,
+    "TurnFoldedInto": _folded_into,
     "SteerDelivered": _steer_delivered,
     "StepPlanned": _step_planned,
     "GateOpened": _gate_opened,

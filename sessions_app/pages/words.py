@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.utils.html import escape
@@ -49,7 +49,6 @@ CAUSES: Final = {
     "worker_shutdown": "the worker was shut down",
 }
 _HEADLINES: Final = {
-    "budget": "Stopped by a limit",
     "parent": "Stopped with the agent that started it",
     "closing": "Stopped because the session was closed",
     "worker_lost": "Interrupted: worker died, result unknown",
@@ -79,6 +78,12 @@ _APART: Final = re.compile("\u2068([^\u2068\u2069]*)\u2069")
 def plain(text: str) -> str:
     """A name, title or line without the characters that turn the text after them (U+202E and its kin)."""
     return _TURNING.sub("", text)
+
+
+def start_of(text: str, most: int = 120) -> str:
+    """The start of a message on one line."""
+    line = " ".join(text[: most * 4].split())
+    return line if len(line) <= most else line[:most].rstrip() + "…"
 
 
 def apart(text: str) -> str:
@@ -168,12 +173,39 @@ def from_device(actor: Mapping[str, Any] | None) -> str:
     return f" from {DEVICES[device['kind']]}{name}"
 
 
-def stopped_by(cause: str, actor: Mapping[str, Any] | None, which: str | None = None) -> str:
-    """The headline of an interrupted turn."""
+def limit_words(data: Mapping[str, Any]) -> str:
+    """What was used up, as far as the terminal itself says it: `200 steps`; empty where it is not known."""
+    usage = data.get("usage") or {}
+    return {
+        "steps": counted(data.get("steps_kept") or 0, "step"),
+        "wall_s": "the time a turn may work",
+        "tokens": counted(usage.get("input_tokens", 0) + usage.get("output_tokens", 0), "token"),
+        "cost": f"{money(data.get('cost'))} for one turn",
+        "day_cost": "what a session may cost on one day",
+    }.get(str(data.get("which")), "")
+
+
+def failed_words(error: Mapping[str, Any]) -> str:
+    """The headline of a failed turn."""
+    if error.get("code") == "repeated_call":
+        return "Ended by a limit: the same call again and again"
+    return "The turn failed"
+
+
+def asked_at(at: str | datetime, data: Mapping[str, Any]) -> datetime:
+    """When a stop was asked: the moment every screen says first. A turn that nobody stopped has only its end."""
+    asked = data.get("request") is not None
+    return instant(at) - timedelta(milliseconds=data["settled_ms"] if asked else 0)
+
+
+def stopped_by(data: Mapping[str, Any], actor: Mapping[str, Any] | None) -> str:
+    """The headline of an interrupted turn, from its terminal's data and who asked."""
+    cause = data["cause"]
     if cause in ("person", "token", "admin"):
         return f"Stopped by {named(actor)}{from_device(actor)}"
-    if cause == "budget" and which:
-        return f"Stopped by a limit ({which})"
+    if cause == "budget":
+        words = limit_words(data)
+        return f"Ended by a limit: {words}" if words else "Ended by a limit"
     return _HEADLINES.get(cause, "Stopped")
 
 

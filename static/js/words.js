@@ -141,14 +141,26 @@ export function callLine(tool, args) {
 }
 
 const CAUSES = /** @type {Record<string, string>} */ ({
-  budget: "Stopped by a limit", parent: "Stopped with the agent that started it", closing: "Stopped because the session was closed",
+  parent: "Stopped with the agent that started it", closing: "Stopped because the session was closed",
   worker_lost: "Interrupted: worker died, result unknown", worker_shutdown: "Interrupted: the worker was shut down",
 });
+
+/** What was used up, as far as the end itself says it. @param {any} data of TurnInterrupted */
+function limitWords({ which, steps_kept: steps, usage, cost }) {
+  const tokens = (usage?.input_tokens || 0) + (usage?.output_tokens || 0);
+  const words = /** @type {Record<string, string>} */ ({
+    steps: count(steps, "step"), wall_s: "the time a turn may work", tokens: count(tokens, "token"), cost: `${money(cost)} for one turn`, day_cost: "what a session may cost on one day",
+  });
+  return words[which] ? `: ${words[which]}` : "";
+}
+
+/** The headline of a failed turn. @param {any} error of TurnFailed */
+export const failedWords = (error) => (error?.code === "repeated_call" ? "Ended by a limit: the same call again and again" : "The turn failed");
 
 /** The headline of an ended turn. @param {any} data of TurnInterrupted @param {Actor | null} actor who asked, where somebody did */
 export function stoppedBy(data, actor) {
   if (["person", "token", "admin"].includes(data.cause)) return `Stopped by ${actorName(actor)}${actor ? fromDevice(actor) : ""}`;
-  if (data.cause === "budget" && data.which) return `Stopped by a limit (${data.which})`;
+  if (data.cause === "budget") return `Ended by a limit${limitWords(data)}`;
   return CAUSES[data.cause] || "Stopped";
 }
 

@@ -180,6 +180,17 @@ def test_an_interruption_says_who_and_what_is_left() -> None:
     )
 
 
+@pytest.mark.rule("B7")
+def test_a_limit_is_told_in_words() -> None:
+    terminal = Terminal()
+    ended = {"ended": [], "surviving": [], "unknown": False}
+    data = {"cause": "budget", "which": "steps", "settled_ms": 0, "steps_kept": 200, "processes": ended}
+    terminal.event("TurnInterrupted", data)
+    terminal.event("TurnFailed", {"error": {"code": "repeated_call", "detail": "The same call 3 times in a row."}})
+    assert terminal.text.startswith("■ ended by a limit: 200 steps, everything ended 0.0 s later")
+    assert terminal.text.endswith("── ended by a limit: The same call 3 times in a row.\n")
+
+
 @pytest.mark.rule("J6")
 def test_an_interruption_with_survivors_is_not_called_ended() -> None:
     terminal = Terminal()

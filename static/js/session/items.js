@@ -5,14 +5,15 @@
  * @typedef {import("./view.js").Item} Item
  * @typedef {{ element: HTMLElement, draw: (item: Item) => void }} Drawing
  * @typedef {{ readText: (ref: string) => Promise<string>, rules: Map<string, import("./view.js").Standing>,
- *   putInBox: ((text: string) => void) | null }} Context
+ *   putInBox: ((text: string) => void) | null,
+ *   retry: ((input: string) => Promise<void>) | null }} Context `retry`: try a failed turn's message again, for those who may
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
 import { answerWords } from "./answered.js";
 import { drawFolded, drawInParts, isLong } from "./long.js";
 import { Output } from "./output.js";
-import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, hue, leftWords, outcomeWords, plain, stoppedBy, survivors } from "../words.js";
+import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors } from "../words.js";
 
 /** @param {string} at @param {boolean} [seconds] */
 export function when(at, seconds = false) {
@@ -271,6 +272,9 @@ export function stopFacts(data) {
   ];
 }
 
+/** When a stop was asked: the moment every screen says first. A turn that nobody stopped has only its end. @param {import("./state.js").LogEvent} event */
+const askedAt = ({ at, data }) => (data.request ? new Date(Date.parse(at) - data.settled_ms).toISOString() : at);
+
 /** @returns {Drawing} */
 function stopped() {
   const head = el("div", { class: "prose" });
@@ -283,7 +287,7 @@ function stopped() {
       element.dataset.seq = event.seq;
       const reason = later?.reason || data.reason;
       fill(
-        head, el("strong", {}, stoppedBy(data, actor)), " at ", when(event.at, true),
+        head, el("strong", {}, stoppedBy(data, actor)), " at ", when(askedAt(event), true),
         ...(typeof reason === "string" && reason !== "" ? [`: “${apart(reason)}”`] : []),
       );
       fill(facts, ...stopFacts(data), el("a", { href: `/interruptions/${event.turn}` }, "details"));
@@ -291,18 +295,27 @@ function stopped() {
   };
 }
 
-/** @returns {Drawing} */
-function failed() {
+/** @param {Context} context @returns {Drawing} */
+function failed(context) {
   const element = el("div", { class: "rule quiet failed" });
+  const again = button("Try again", async () => {
+    if (again.ariaDisabled === "true") return;
+    again.ariaDisabled = "true"; // and not disabled, which would drop the focus
+    await context.retry?.(retries);
+    again.ariaDisabled = null;
+  });
+  let retries = "";
   return {
     element,
-    draw({ event }) {
+    draw({ event, retry }) {
       const { error, steps } = event.data;
+      retries = retry || "";
       element.dataset.seq = event.seq;
       fill(
-        element, el("strong", {}, "The turn failed"), " at ", when(event.at, true),
+        element, el("strong", {}, failedWords(error)), " at ", when(event.at, true),
         el("div", { class: "prose", dir: "auto" }, typeof error?.detail === "string" ? error.detail : error?.code || ""),
         el("div", { class: "facts num" }, el("span", {}, "kept ", el("b", {}, countOf(steps || 0, "step")))),
+        retry && context.retry && el("div", { class: "acts start" }, again),
       );
     },
   };

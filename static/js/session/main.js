@@ -33,6 +33,7 @@ for (const loop of Object.values(state.loops)) for (const entry of [...loop.inbo
 for (const { id, ...rule } of boot.rules) view.rules.set(id, rule);
 for (const event of boot.events) view.apply(event);
 for (const loop of Object.values(state.loops)) if (loop.turn) view.begun(loop.turn);
+view.retryable(state);
 sampleServerTime(boot.now);
 
 /** Pieces of live text that came before the replay was over. @type {any[]} */
@@ -46,6 +47,12 @@ const REPAIR_MS = 5_000;
 const ESCAPES_MS = 600;
 const TEXT_PART = 262_144;
 
+const ENDED = /** @type {Record<string, string>} */ ({
+  signed_out: "This device was signed out. What you see is what was known then; it is not brought up to date any more.",
+  not_allowed: "You may not look at this session any more. What you see is what was known then.",
+  gone: "This session cannot be found any more. What you see is what was known then.",
+});
+
 const can = (/** @type {string} */ verb) => you.can.includes(verb);
 
 const connection = new Connection({
@@ -58,6 +65,7 @@ const connection = new Connection({
     }
     drawAround();
     setTimeout(drawAround, 1_100);
+    if (ENDED[status]) fill(byId("trouble"), el("div", { class: "warn", role: "alert" }, el("span", {}, ENDED[status], " ", status === "signed_out" && el("a", { href: `/signin/?next=${encodeURIComponent(location.pathname)}` }, "Sign in again"))));
   },
 });
 
@@ -65,7 +73,7 @@ const sayForm = document.getElementById("say");
 const strip = new Strip({ title: byId("title"), state: byId("state"), paused: byId("paused"), connection: byId("connection"), announce: byId("announce") });
 const timeline = new Timeline({
   place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
-  context: { readText, rules: view.rules, putInBox: sayForm && ((text) => composer?.putIn(text)) }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
+  context: { readText, rules: view.rules, putInBox: sayForm && ((text) => composer?.putIn(text)), retry: can("submit") ? (input) => attempt(() => call("POST", `/sessions/${session}/inputs/${input}/retry`)) : null }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
 });
 const older = new Older({
   session, oldest: boot.events[0]?.seq || 1, more: boot.more, place: byId("older"), scroller: byId("line"), view, draw: () => timeline.draw(),
@@ -94,7 +102,7 @@ const queue = new Queue({
 });
 const stopForm = document.getElementById("stop");
 const approvals = new Approvals({
-  place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, rules: view.rules, putInBox: null },
+  place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, rules: view.rules, putInBox: null, retry: null },
   show: () => timeline.toEnd(), tell, keep: (text) => Boolean(composer?.giveBack(text)), leave: () => byId("line").focus({ preventScroll: true }),
 });
 const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, readState: () => state, view });
@@ -149,6 +157,7 @@ const FRAMES = {
 function onEvent(event) {
   state = evolve(state, event);
   view.apply(event);
+  view.retryable(state);
   if (live) sampleServerTime(event.at);
   if (event.type === "SessionChanged" && event.data.title) title = event.data.title;
   if (event.type === "TurnInterrupted") stop?.ended(event.turn || "");

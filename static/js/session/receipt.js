@@ -28,6 +28,8 @@ export class Receipt {
     this.actions = actions;
     /** @type {Set<string>} stops whose receipt was put away on this page */
     this.dismissed = new Set();
+    /** @type {Set<string>} stops whose receipt one has unfolded on a small screen */
+    this.opened = new Set();
     this.drawn = "";
     this.typing = "";
   }
@@ -73,6 +75,7 @@ export class Receipt {
   #element(stop, paused, reason) {
     const over = stop.ends.length > 0 && stop.ends.length >= stop.event.data.turns.length;
     const receipt = el("section", { class: "receipt", "aria-label": "Stop receipt" }, this.#stages(stop, over), this.#whatWaits(stop, over, paused));
+    if (over && !unproven(stop.ends)) receipt.prepend(this.#brief(stop, receipt));
     if (over) {
       receipt.dataset.seq = String(stop.ends[stop.ends.length - 1].seq);
       receipt.append(this.#reason(stop, reason));
@@ -80,6 +83,22 @@ export class Receipt {
     receipt.append(button("Close the receipt", () => this.#dismiss(stop), { kind: "quiet close", iconName: "close" }));
     setAttribute(receipt, "data-over", over);
     return receipt;
+  }
+
+  /** Its one line on a small screen, until one wants more. @param {StopView} stop @param {HTMLElement} receipt */
+  #brief(stop, receipt) {
+    const { request } = stop.event.data;
+    const line = `Everything ended: ${endedWords(stop.ends)}`;
+    const more = button(line, () => {
+      if (!this.opened.delete(request)) this.opened.add(request);
+      show();
+    }, { kind: "quiet brief" });
+    const show = () => {
+      setAttribute(receipt, "data-open", this.opened.has(request));
+      more.setAttribute("aria-expanded", String(this.opened.has(request)));
+    };
+    show();
+    return more;
   }
 
   /** @param {StopView} stop @param {boolean} over */

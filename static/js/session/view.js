@@ -36,6 +36,10 @@ export class View {
     this.people = new Map();
     /** @type {Map<string, StopView>} */
     this.stops = new Map();
+    /** @type {Set<string>} loops whose last failed turn is offered to be tried again */
+    this.offered = new Set();
+    /** @type {Set<string>} messages that are another try of an earlier one */
+    this.retries = new Set();
     /** @type {Set<string>} turns to draw anew */
     this.dirty = new Set();
     /** @type {LogEvent | null} the newest terminal of a turn */
@@ -144,12 +148,28 @@ export class View {
   remember(id, event) {
     if (event.data.text !== undefined) this.texts.set(id, event.data.text);
     if (!this.authors.has(id)) this.authors.set(id, event.data.author ?? event.actor);
+    if (event.data.retries) this.retries.add(id);
   }
 
   /** What the snapshot knows of a running turn whose beginning is not loaded. @param {import("./state.js").Turn} running */
   begun({ id, index, at_ms: at, opening }) {
     const turn = this.turns.get(id);
     if (turn && turn.at === null) Object.assign(turn, { index, input: opening.id, at: new Date(at).toISOString(), headless: true });
+  }
+
+  /** What of a failed turn may be tried again, and what no more (B9): its loop's last turn, until another starts. @param {import("./state.js").State} state */
+  retryable(state) {
+    for (const loop of Object.values(state.loops)) {
+      const failed = state.status === "open" ? loop.failed?.id : undefined;
+      if (failed === undefined && !this.offered.has(loop.id)) continue;
+      const last = this.blocks.findLast((block) => block.kind === "turn" && block.turn.loop === loop.id && block.turn.status === "failed");
+      const turn = last?.kind === "turn" ? last.turn : null;
+      if (!turn || turn.keys.get("end")?.retry === failed) continue;
+      this.put(turn, "end", "failed", { retry: failed });
+      this.touch(turn);
+      if (failed) this.offered.add(loop.id);
+      else this.offered.delete(loop.id);
+    }
   }
 
   /**
@@ -219,6 +239,7 @@ export class View {
     const older = new View({}, this.you);
     older.people = this.people;
     older.rules = new Map(this.rules);
+    older.retries = this.retries;
     for (const event of events) older.apply(event);
     const first = this.blocks.findIndex((block) => block.kind === "turn");
     const edge = this.blocks.splice(0, first === -1 ? this.blocks.length : first);

@@ -8,7 +8,7 @@ import { actorName, apart, fromDevice, leftWords, modeWords, ruleSentence, thing
 /** @param {View} view @param {LogEvent} event @param {TurnView} turn @param {string} id @param {Record<string, any>} values */
 function said(view, event, turn, id, values) {
   const by = view.authors.get(id) || null;
-  view.put(turn, `s:${id}`, "said", { id, by, text: view.texts.get(id), at: event.at, seq: event.seq, ...values });
+  view.put(turn, `s:${id}`, "said", { id, by, text: view.texts.get(id), at: event.at, seq: event.seq, ...(view.retries.has(id) && { where: "tried again" }), ...values });
   return by;
 }
 
