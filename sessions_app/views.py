@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import orjson
 from django.conf import settings
 from django.http import HttpResponse, HttpResponseRedirect
-from django.http.request import split_domain_port
 from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
@@ -35,7 +36,6 @@ PAGE_BYTES: Final = 1_500_000
 PAGE_LEAST: Final = 30
 STOP_WAIT_S: Final = 2.0
 """How long the plain form waits, so that its page can say how the stop ended. The stop goes on regardless (E4)."""
-LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 STATES: Final = (
     ("", "All"),
     ("approval", "Approval"),
@@ -113,7 +113,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
         "described": words.STATES.get(row.word, row.word),
         "mode": words.MODES.get(primary["mode"], primary["mode"]) if primary else "",
         "isolation_text": isolation_text(),
-        "loopback": not settings.STEERWEB_URL and split_domain_port(request.get_host())[0] in LOOPBACK,
+        "loopback": _is_loopback(urlsplit(settings.STEERWEB_URL or request.build_absolute_uri()).hostname or ""),
         "stop_note": STOP_NOTES.get(request.GET.get("stop", ""), "") or _late_note(request, events),
         "receipt": review.receipt(events, request.GET.get("stopped", "")),
         "boot": {
@@ -121,6 +121,14 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
             "now": instant(watching.now()), "members": members,
         },
     })  # fmt: skip
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine reaches itself by that name."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:

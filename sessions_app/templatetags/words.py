@@ -1,5 +1,6 @@
 """Template filters: the same words on every served page."""
 
+import shlex
 from typing import Any
 
 from django import template
@@ -7,6 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from sessions_app.pages import words
+from steerweb import runtime
 
 register = template.Library()
 register.filter("duration", words.duration)
@@ -19,6 +21,12 @@ register.filter("phase_words", lambda phase: words.PHASES.get(phase, phase))
 register.filter("cause_words", lambda cause: words.CAUSES.get(cause, cause))
 register.filter("ended_by_words", lambda by: words.ENDED_BY.get(by, by))
 register.filter("state_words", lambda word: words.STATES.get(word, word))
+
+
+@register.simple_tag
+def shown(arguments: str, name: str = "") -> str:
+    """One of our commands as one has to type it on this machine, `NAME` replaced; for signed-in people only."""
+    return runtime.shown(arguments.replace("NAME", shlex.quote(name)) if name else arguments)
 
 
 @register.filter

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
+from pytest_django import Settings
 
 from sessions_app import control, views
 from sessions_app.ids import new_id
 from sessions_app.models import Person
 from sessions_app.people.accounts import create_person
+from steerweb import runtime
 from tests.support.people import signed_in
 from tests.support.world import World, person
 
@@ -271,3 +274,32 @@ def test_a_closed_session_says_so_and_has_no_composer() -> None:
     page = text_of(client, f"/s/{world.session}")
     assert "This session is closed" in page
     assert 'id="dock" hidden' in page
+
+
+def test_the_story_of_a_stop_tells_the_steers_too() -> None:
+    world, client = World.create("ana"), browser("ana")
+    world.start("go")
+    world.steer("mind the tests")
+    world.stop()
+    world.end()
+    page = text_of(client, f"/interruptions/{world.turn}")
+    assert re.search(r"<bdi>ana</bdi> steered: “<bdi>mind the tests</bdi>”", page)
+
+
+@pytest.mark.parametrize(
+    ("url", "warns"),
+    [("", True), ("http://127.0.0.1:8000", True), ("http://[::1]:80", True), ("https://a.example", False)],
+)
+def test_the_code_for_a_phone_warns_where_it_leads_to_this_machine_only(
+    url: str, warns: bool, settings: Settings
+) -> None:
+    settings.STEERWEB_URL = url
+    world, client = World.create("ana"), browser("ana")
+    page = client.get(f"/s/{world.session}", headers={"host": "localhost"}).content.decode()
+    assert ("only reachable from this machine" in page) == warns
+
+
+def test_commands_are_shown_as_one_has_to_type_them_here() -> None:
+    client = browser("ana")
+    assert escape(runtime.shown("user create NAME")) in text_of(client, "/")
+    assert escape(runtime.shown("token create --user ana --name LABEL")) in text_of(client, "/devices")
