@@ -66,6 +66,7 @@ def test_a_stop_from_the_phone_is_one_receipt_on_three_screens(screens: Open) ->
         "observers are not told the device's name"
     )
 
+    phone.locator(".receipt").get_by_role("button", name="Everything ended").click()  # one line until it is unfolded
     phone.locator(".reasons").get_by_text("wrong direction").click()
     for page in (desk, phone, kim):
         expect(page.locator(".rule.stopped")).to_contain_text("wrong direction")
