@@ -160,8 +160,9 @@ def test_a_repeated_report_lands_once(world: World) -> None:
     world.start()
     world.plan("a", "b")
     assert world.plan("a", "b") == {"marked": False, "outcome": "planned"}
+    start = commands.StartTool(world.turn, world.epoch, world.step, "a", {"command": "echo a"}, gate=new_id())
     for _ in range(2):
-        assert world.start_tool("a")["outcome"] == "started"
+        assert world.report(start)["outcome"] == "started"
     for _ in range(2):
         assert world.settle("a")["outcome"] == "settled"
     world.start_tool("b")

@@ -63,7 +63,7 @@ def at_browser(person: Person) -> Principal:
 def test_every_verb_for_every_role(cur: Cur) -> None:
     ana, ben, kim = people("Ana", "Ben", "Kim")
     session = session_row(ana, Ben="operator", Kim="observer")
-    work = {"submit", "edit", "retract", "release", "steer", "withdraw", "interrupt"}
+    work = {"submit", "edit", "retract", "release", "steer", "withdraw", "interrupt", "resolve", "set_mode"}
     everything = work | {"close", "change", "members", "erase"}
     assert CAN["owner"] == everything
     for person, role, may in ((ana, "owner", everything), (ben, "operator", work), (kim, "observer", set[str]())):

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sessions_app.engine import commands as c
+from sessions_app.engine.decide.gates import open_gates
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.state import MODES
 from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
@@ -22,6 +23,9 @@ OUTCOME = st.sampled_from(["ok", "error", "interrupted"])
 EFFECT = st.sampled_from(
     [None, c.Effect("command", "git push origin"), c.Effect("command", "rm x", risky=True), c.Effect("other")]
 )
+PLACES = [
+    "idle", "running", "planned", "called", "asked", "marked in a reply", "marked in a call", "marked at a gate",
+]  # fmt: skip
 SURVIVOR = {"ended": [], "surviving": [{"pid": 7, "command": "sleep"}], "background": []}
 
 
@@ -44,6 +48,23 @@ class Session(RuleBasedStateMachine):
     def loop(self) -> Any:
         return self.memory.state.loops[LOOP]
 
+    @initialize(where=st.sampled_from(PLACES), mode=st.sampled_from(MODES))
+    def begin(self, where: str, mode: Any) -> None:
+        """Histories begin where things meet: a random walk from an empty session seldom gets so far."""
+        memory = self.memory
+        self.mode(ANA, "ask" if where in ("asked", "marked at a gate") else mode)
+        if where == "idle":
+            return
+        self.go(ANA)
+        if where not in ("running", "marked in a reply"):
+            memory.plan("call0", "call1", "call2")
+        if where in ("called", "marked in a call"):
+            memory.call("call0")
+        elif where in ("asked", "marked at a gate"):
+            self.tool("ok", True, c.Effect("command", "git push origin"), False)
+        if where.startswith("marked"):
+            memory.stop(BEN, queue="hold")
+
     def pick(self, entries: Any, index: int) -> str:
         return str(entries[index % len(entries)].id) if entries else "none"
 
@@ -51,6 +72,7 @@ class Session(RuleBasedStateMachine):
     def submit(self, who: Any, text: str, delivery: str) -> None:
         self.do(c.Submit(self.memory.new_id("i"), text, delivery=delivery), who)
 
+    @precondition(lambda self: self.loop.failed is not None)
     @rule(who=PEOPLE)
     def retry(self, who: Any) -> None:
         failed = self.loop.failed
@@ -61,6 +83,7 @@ class Session(RuleBasedStateMachine):
         turn = self.loop.turn.id if named and self.loop.turn else None
         self.do(c.SendSteer(self.memory.new_id("s"), "steer", urgent, turn=turn), who)
 
+    @precondition(lambda self: self.loop.inbox)
     @rule(
         who=PEOPLE, index=st.integers(0, 5), promote=st.sampled_from([None, "normal", "urgent"]), to=st.integers(0, 4)
     )
@@ -68,6 +91,7 @@ class Session(RuleBasedStateMachine):
         entry = self.pick(self.loop.inbox, index)
         self.do(c.EditInput(entry, "changed", to, promote, self.memory.new_id("s")), who)
 
+    @precondition(lambda self: self.loop.inbox or self.loop.steers)
     @rule(who=PEOPLE, index=st.integers(0, 5), steer=st.booleans(), how=st.integers(0, 2))
     def take_back(self, who: Any, index: int, steer: bool, how: int) -> None:
         if not steer:
@@ -78,6 +102,7 @@ class Session(RuleBasedStateMachine):
             entry = self.pick(self.loop.steers, index)
             self.do(c.EditSteer(entry, "again", how == 2, self.memory.new_id("i")), who)
 
+    @precondition(lambda self: any(each.held for each in (*self.loop.inbox, *self.loop.steers)))
     @rule(who=PEOPLE, to=st.sampled_from(["run", "authors"]), index=st.integers(0, 5), every=st.booleans())
     def release(self, who: Any, to: Any, index: int, every: bool) -> None:
         inputs = None if every else [self.pick(self.loop.inbox, index)]
@@ -101,12 +126,23 @@ class Session(RuleBasedStateMachine):
         if decision is not None and decision.receipt["accepted"]:
             assert decision.receipt["turns"] or decision.receipt["note"] == "not_started"
 
+    @precondition(lambda self: self.loop.status == "idle")
+    @rule(who=PEOPLE)
+    def go(self, who: Any) -> None:
+        """A message, and the turn it opens."""
+        self.submit(who, "go", "queue")
+        self.claim()
+        if self.loop.turn is not None:
+            self.do(c.BeginStep(self.loop.turn.id, self.loop.turn.epoch))
+
+    @precondition(lambda self: self.loop.runnable())
     @rule()
     def claim(self) -> None:
         decision = self.do(c.Claim(LOOP, self.memory.new_id("t"), "w"))
         if decision is not None and decision.receipt["claimed"]:
             self.old.append((decision.receipt["turn"], decision.receipt["epoch"]))
 
+    @precondition(lambda self: self.loop.turn is not None and self.loop.turn.calls is None)
     @rule(calls=st.integers(0, 3), again=st.booleans())
     def model(self, calls: int, again: bool) -> None:
         turn = self.loop.turn
@@ -119,6 +155,7 @@ class Session(RuleBasedStateMachine):
         planned = tuple(c.PlannedCall(f"call{n}", "shell", {"command": "x"}) for n in range(calls))
         self.do(c.FinishModel(turn.id, turn.epoch, turn.step, "text", calls=planned, usage={"output_tokens": 1}))
 
+    @precondition(lambda self: self.loop.turn is not None and self.loop.turn.calls is not None)
     @rule(outcome=OUTCOME, start_only=st.booleans(), effect=EFFECT, survivor=st.booleans())
     def tool(self, outcome: Any, start_only: bool, effect: Any, survivor: bool) -> None:
         turn = self.loop.turn
@@ -138,6 +175,18 @@ class Session(RuleBasedStateMachine):
         if not start_only:
             settled = c.Settlement(outcome, "out", processes=SURVIVOR) if survivor else c.Settlement(outcome, "out")
             self.do(c.SettleTool(turn.id, turn.epoch, turn.step, call.call, settled))
+
+    @rule(times=st.integers(1, 6), calls=st.integers(0, 2), outcome=OUTCOME, effect=EFFECT)
+    def work(self, times: int, calls: int, outcome: Any, effect: Any) -> None:
+        """What a worker does one after the other: without it a history seldom gets to the end of a step."""
+        for _ in range(times):
+            turn = self.loop.turn
+            if turn is None:
+                self.claim()
+            elif turn.calls is None:
+                self.model(calls, False)
+            else:
+                self.tool(outcome, False, effect, False)
 
     @rule(early=st.booleans(), index=st.integers(0, 9))
     def survivors_end(self, early: bool, index: int) -> None:
@@ -168,17 +217,22 @@ class Session(RuleBasedStateMachine):
     def mode(self, who: Any, mode: Any) -> None:
         self.do(c.SetMode(None, mode), who)
 
+    @precondition(lambda self: self.memory.events("GateOpened"))
     @rule(who=ANYBODY, decision=st.sampled_from(["allow", "allow_rule", "deny"]), late=st.integers(0, 3))
     def answer(self, who: Any, decision: Any, late: int) -> None:
         gates = [event.data["gate"] for event in self.memory.events("GateOpened")]
+        if late < 3 and self.loop.turn is not None:
+            gates = open_gates(self.loop.turn) or gates  # mostly what is asked now
         if gates:
             resolve = c.Resolve(gates[-1 - late % len(gates)], decision, rule_id=self.memory.new_id("rule"))
             assert self.do(resolve, who) is None or who != BOT, "an agent answered"
 
+    @precondition(lambda self: self.memory.state.rules)
     @rule(who=PEOPLE, index=st.integers(0, 3))
     def revoke(self, who: Any, index: int) -> None:
         self.do(c.RevokeRule(self.pick(self.memory.state.rules, index)), who)
 
+    @precondition(lambda self: self.loop.turn is not None)
     @rule(
         by=st.sampled_from(["worker", "fence", "sweep"]),
         cause=st.sampled_from([None, "worker_lost", "worker_shutdown"]),
@@ -194,11 +248,13 @@ class Session(RuleBasedStateMachine):
             settlements = {call.call: c.Settlement("interrupted", processes=SURVIVOR) for call in turn.calls or ()}
         self.do(c.EndTurn(turn.id, turn.epoch, by, cause, settlements, {"text": "cut"}, unknown=unknown))
 
+    @precondition(lambda self: self.loop.turn is not None)
     @rule()
     def fail(self) -> None:
         if self.loop.turn is not None:
             self.do(c.Fail(self.loop.turn.id, self.loop.turn.epoch, "provider_error", "no"))
 
+    @precondition(lambda self: self.old)
     @rule(index=st.integers(0, 9), kind=st.integers(0, 3))
     def late_report(self, index: int, kind: int) -> None:
         """A worker that lost its turn goes on reporting: nothing may come of it (C1)."""

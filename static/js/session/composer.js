@@ -218,14 +218,21 @@ export class Composer {
     this.landing = receipt.input || receipt.steer || "";
     this.landsLater = receipt.lands?.when === "next_turn";
     if (way === "queue") this.receipt = "Received. It runs after this turn";
-    else if (!receipt.lands) return;
-    else this.receipt = `Received. ${landsWords(receipt.lands, way)}`;
+    else if (receipt.lands) this.receipt = `Received. ${landsWords(receipt.lands, way)}`;
+    else if (receipt.input || !this.#steerable()) return;
+    else this.receipt = `Received. ${landsWords(this.#landsNow(), way)}`; // the event came before the receipt
     this.draw();
     clearTimeout(this.receiptTimer);
     this.receiptTimer = window.setTimeout(() => {
       this.receipt = "";
       this.draw();
     }, RECEIPT_MS);
+  }
+
+  /** Where a steer lands as this page sees it. */
+  #landsNow() {
+    const turn = primary(this.readState())?.turn;
+    return { when: "safe_point", after: turn ? this.view.turns.get(turn.id)?.phase?.is : undefined };
   }
 
   /** @param {Refused} error @param {string} text */

@@ -1,0 +1,182 @@
+"""Bugs put in on purpose: for each invariant one that the generated histories of `test_machine` must find.
+
+A machine that finds nothing may be blind. Each bug stands where a slip could make it, and is found through the
+invariant it breaks, named by a part of what that says.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from sessions_app.engine import commands as c
+from sessions_app.engine import decide as deciding
+from sessions_app.engine import fold as folding
+from sessions_app.engine.decide import Decision, ending, interrupting, steps
+from sessions_app.engine.events import Event
+from sessions_app.engine.state import Loop, State
+from sessions_app.engine.transcript import Transcript
+from tests.engine.test_machine import Session
+
+Patch = pytest.MonkeyPatch
+RULES: dict[type, Callable[..., Decision]] = deciding._RULES
+FOLDS: dict[str, Callable[[State, Event], State]] = folding._RULES
+
+
+def unmarked(state: State) -> State:
+    """The state as somebody sees it who does not look at marks."""
+    loops = {id: replace(loop, turn=loop.turn and replace(loop.turn, mark=None)) for id, loop in state.loops.items()}
+    return replace(state, loops=loops)
+
+
+def blind(patch: Patch, command: type) -> None:
+    """A rule that does not look at marks."""
+    rule = RULES[command]
+    patch.setitem(RULES, command, lambda state, order, context: rule(unmarked(state), order, context))
+
+
+def changed(patch: Patch, command: type, change: Callable[[list[Any]], list[Any]]) -> None:
+    """A rule whose events come out changed."""
+    rule = RULES[command]
+
+    def wrong(state: State, order: Any, context: Any) -> Decision:
+        decision = rule(state, order, context)
+        return replace(decision, events=tuple(change(list(decision.events))))
+
+    patch.setitem(RULES, command, wrong)
+
+
+def without_first(type_: str) -> Callable[[list[Any]], list[Any]]:
+    def change(events: list[Any]) -> list[Any]:
+        at = next((at for at, event in enumerate(events) if event.type == type_), None)
+        return events if at is None else events[:at] + events[at + 1 :]
+
+    return change
+
+
+def twice(type_: str) -> Callable[[list[Any]], list[Any]]:
+    return lambda events: [each for event in events for each in [event] * (2 if event.type == type_ else 1)]
+
+
+def a_stop_that_a_reply_overtakes(patch: Patch) -> None:
+    blind(patch, c.FinishModel)
+
+
+def a_call_that_starts_after_the_mark(patch: Patch) -> None:
+    blind(patch, c.StartTool)
+
+
+def an_answer_after_the_mark(patch: Patch) -> None:
+    blind(patch, c.Resolve)
+
+
+def a_report_of_a_lost_lease(patch: Patch) -> None:
+    def held(state: State, turn: str, epoch: int) -> Any:
+        loop = state.primary()
+        if loop.turn is None:
+            raise AssertionError("a late report was taken for the running turn's")
+        return loop, loop.turn
+
+    patch.setattr(interrupting, "held_turn", held)
+
+
+def a_call_without_its_settlement(patch: Patch) -> None:
+    changed(patch, c.EndTurn, without_first("ToolSettled"))
+
+
+def a_call_settled_twice(patch: Patch) -> None:
+    changed(patch, c.SettleTool, twice("ToolSettled"))
+
+
+def two_terminals(patch: Patch) -> None:
+    changed(patch, c.EndTurn, twice("TurnInterrupted"))
+
+
+def an_input_that_vanishes(patch: Patch) -> None:
+    def forgets(state: State, event: Event) -> State:
+        loop: Loop = state.loops[event.loop or ""]
+        return state.with_loop(replace(loop, inbox=loop.inbox[1:]))
+
+    patch.setitem(FOLDS, "InputHeld", forgets)
+
+
+def a_steer_delivered_twice(patch: Patch) -> None:
+    changed(patch, c.BeginStep, twice("SteerDelivered"))
+
+
+def a_stop_that_takes_what_came_after_it(patch: Patch) -> None:
+    patch.setattr(ending, "_touched", lambda result, column: (list(result.loop.inbox), list(result.loop.steers)))
+
+
+def an_end_without_its_idle_edge(patch: Patch) -> None:
+    changed(patch, c.EndTurn, without_first("SessionIdle"))
+
+
+def a_fold_that_reads_texts(patch: Patch) -> None:
+    rule = FOLDS["InputQueued"]
+
+    def reads(state: State, event: Event) -> State:
+        state = rule(state, event)
+        loop = state.loops[event.loop or ""]
+        words = len(str(event.data["text"]))
+        return state.with_loop(replace(loop, inbox=tuple(replace(each, seq=words) for each in loop.inbox)))
+
+    patch.setitem(FOLDS, "InputQueued", reads)
+
+
+def a_gate_that_outlives_its_turn(patch: Patch) -> None:
+    for module in (interrupting, steps):
+        patch.setattr(module, "closed", lambda loop, turn, reason: [])
+
+
+def a_mode_nobody_looks_at(patch: Patch) -> None:
+    patch.setattr(steps, "judge", lambda *_: ("run", None))
+
+
+def a_turn_that_does_not_count(patch: Patch) -> None:
+    def same_index(events: list[Any]) -> list[Any]:
+        return [
+            replace(each, data={**each.data, "index": 1}) if each.type == "TurnStarted" else each for each in events
+        ]
+
+    changed(patch, c.Claim, same_index)
+
+
+def a_result_the_model_never_reads(patch: Patch) -> None:
+    settle = Transcript._on_tool_settled
+
+    def drops(self: Transcript, event: Event) -> None:
+        settle(self, event)
+        if event.data["outcome"] == "interrupted":
+            self.entries = self.entries[:-1]
+
+    patch.setattr(Transcript, "_on_tool_settled", drops)
+
+
+BUGS = [
+    (a_stop_that_a_reply_overtakes, "mark"), (a_call_that_starts_after_the_mark, "mark"),
+    (an_answer_after_the_mark, "after a mark"), (a_report_of_a_lost_lease, "late report|DID NOT RAISE"),
+    (a_call_without_its_settlement, "settlement"), (a_call_settled_twice, ""), (two_terminals, ""),
+    (an_input_that_vanishes, "lost"), (a_steer_delivered_twice, ""),
+    (a_stop_that_takes_what_came_after_it, "came after it"), (an_end_without_its_idle_edge, ""),
+    (a_fold_that_reads_texts, "facts"), (a_gate_that_outlives_its_turn, "gate|open"),
+    (a_mode_nobody_looks_at, "leave|plans|gate"), (a_turn_that_does_not_count, ""),
+    (a_result_the_model_never_reads, ""),
+]  # fmt: skip
+
+
+@pytest.mark.rule("A2", "B5", "B6", "C1", "C4", "D8", "E2", "E5", "H1", "I1")
+@pytest.mark.parametrize(("bug", "says"), BUGS, ids=lambda value: getattr(value, "__name__", ""))
+def test_the_generated_histories_find_a_bug_put_in_on_purpose(
+    bug: Callable[[Patch], None], says: str, monkeypatch: Patch
+) -> None:
+    bug(monkeypatch)
+    found = settings(
+        max_examples=500, stateful_step_count=30, deadline=None, derandomize=True, database=None, print_blob=False,
+        phases=[Phase.generate], suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
+    )  # fmt: skip
+    with pytest.raises((AssertionError, ValueError, KeyError, StopIteration, pytest.fail.Exception), match=says):
+        run_state_machine_as_test(Session, settings=found)
