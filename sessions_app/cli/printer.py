@@ -163,7 +163,8 @@ class Printer:
         outcome = str(data.get("outcome")).replace("_", " ")
         exit_code = "" if data.get("exit") is None else f", exit {data['exit']}"
         style = _DIM if outcome == "ok" else _RED
-        self._line(f"[{outcome}{exit_code}, {seconds(data.get('duration_ms') or 0)}]", style)
+        took = "" if outcome == "lost" else f", {seconds(data.get('duration_ms') or 0)}"  # how long it ran nobody knows
+        self._line(f"[{outcome}{exit_code}{took}]", style)
         named = _survivors(data)
         if named:
             self._line(f"! outlived its kill: {named}", _RED)

@@ -285,14 +285,14 @@ def answer_words(event: Mapping[str, Any]) -> str:
 
 
 def outcome(data: Mapping[str, Any]) -> str:
-    """How a call ended, with how long it took or what was ended with it."""
+    """How a call ended, with how long it took, where that is known, or what was ended with it."""
     words = OUTCOMES.get(data["outcome"], str(data["outcome"]))
     if data["outcome"] == "error" and data.get("exit") is not None:
         words = f"failed, exit {data['exit']}"
     ended = len((data.get("processes") or {}).get("ended") or ())
     if data["outcome"] == "interrupted" and ended:
         return f"{words}, {counted(ended, 'process', 'processes')}"
-    if data["outcome"] not in ("not_run", "denied") and data.get("duration_ms") is not None:
+    if data["outcome"] not in ("not_run", "denied", "lost") and data.get("duration_ms") is not None:
         return f"{words}, {duration(data['duration_ms'])}"
     return words
 

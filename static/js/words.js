@@ -209,7 +209,7 @@ export function outcomeWords(data) {
   if (data.outcome === "error" && data.exit !== null && data.exit !== undefined) parts[0] = `failed, exit ${data.exit}`;
   const ended = data.processes?.ended?.length || 0;
   if (data.outcome === "interrupted" && ended) parts.push(count(ended, "process", "processes"));
-  else if (data.outcome !== "not_run" && data.outcome !== "denied" && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
+  else if (!["not_run", "denied", "lost"].includes(data.outcome) && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
   return [parts.join(", "), colour];
 }
 

@@ -13,6 +13,7 @@ from pytest_django import Settings
 from sessions_app import control, views
 from sessions_app.ids import new_id
 from sessions_app.models import Person
+from sessions_app.pages.words import outcome
 from sessions_app.people.accounts import create_person
 from steerweb import runtime
 from tests.support.people import signed_in
@@ -256,6 +257,11 @@ def test_one_interruption_tells_everything_its_terminal_holds() -> None:
     kim = text_of(join(world, "kim"), f"/interruptions/{turn}")
     assert "from a phone" in kim
     assert "ana&#x27;s phone" not in kim
+
+
+def test_of_a_lost_call_nobody_says_how_long_it_ran() -> None:
+    assert outcome({"outcome": "lost", "duration_ms": 0}) == "worker died, result unknown"
+    assert outcome({"outcome": "ok", "duration_ms": 1200}) == "done, 1.2 s"
 
 
 def test_an_interruption_of_a_lost_worker_names_no_person() -> None:
