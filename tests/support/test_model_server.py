@@ -191,4 +191,5 @@ def test_a_failing_handler_is_a_violation(server: ModelServer) -> None:
     server.handler = broken
     with pytest.raises(httpx.RemoteProtocolError):
         openai(server, USER)
+    server.wait_for(lambda seen: seen.violations)  # the connection ends first
     assert server.violations == ["the script failed: ZeroDivisionError('oops')"]
