@@ -62,6 +62,7 @@ def test_the_stop_from_a_phone_ends_the_command_and_its_escaped_child_on_all_thr
         assert kept_seqs(page) == [terminal.seq, terminal.seq]
         expect(page.locator(".rule.stopped")).to_contain_text("Stopped by ana from a phone")
 
+    phone.locator(".receipt").get_by_role("button", name="Everything ended").tap()  # one line until it is unfolded
     phone.locator(".reasons").get_by_text("seen enough").tap()
     server.script([say("Hello again.")])
     desk.locator("#say textarea").fill("hello")
