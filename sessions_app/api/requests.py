@@ -5,12 +5,10 @@ from typing import Any, Final, Literal
 from pydantic import Field, model_validator
 
 from sessions_app.api.fields import Id, Instant, Shape
+from sessions_app.engine.state import Mode, QueueChoice
 
-Mode = Literal["plan", "ask", "auto"]
 MAX_WAIT_S: Final = 300.0
 """The longest a stop waits for its outcome. It goes on whatever the caller waited (E4)."""
-
-Queue = Literal["run", "hold", "clear"]
 
 
 class NewSession(Shape):
@@ -123,7 +121,7 @@ class Interrupt(Shape):
     loop: Id | None = None
     turn: Id | None = None
     reason: str | None = None
-    queue: Queue | None = None
+    queue: QueueChoice | None = None
     then: Then | None = None
     keep_background: bool = False
     not_after: Instant | None = None
@@ -135,7 +133,7 @@ class InterruptMany(Shape):
 
     scope: Literal["mine", "all"] = "mine"
     reason: str | None = None
-    queue: Queue | None = None
+    queue: QueueChoice | None = None
 
 
 class GivenReason(Shape):

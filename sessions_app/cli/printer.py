@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sessions_app.cli.terminal import clean, one_line
-from sessions_app.cli.words import MODES, plural, rule_words, seconds
+from sessions_app.cli.words import plural, rule_words, seconds
+from sessions_app.pages.words import MODES
 
 Write = Callable[[str], None]
 Frame = Mapping[str, Any]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sessions_app.cli.terminal import one_line
+from sessions_app.pages import words as pages
 
 _NOTES: Final = {
     "idle": "Nothing was running.",
@@ -16,11 +17,6 @@ _PHASES: Final = {
     "model": "the agent's present reply",
     "retry": "the wait for the model",
     "gate": "the open approval",
-}
-MODES: Final = {
-    "plan": "plans only",
-    "ask": "asks before each command",
-    "auto": "runs freely, asks before risky commands",
 }
 _LATER_NOTES: Final = {
     "held_processes": "Something may still run: what waited is paused until you release it.",
@@ -46,15 +42,11 @@ def seconds(ms: float) -> str:
 
 
 def rule_words(rule: Mapping[str, Any]) -> str:
-    """A standing answer: `every command that begins with git push`."""
-    value = rule.get("value")
-    if not isinstance(value, str):
+    """A standing answer on one line: `every command that begins with git push`."""
+    if not isinstance(rule.get("value"), str):
         return "[erased]"
-    below = "changes below" if value.endswith("/") else "changes to"
-    said = {"command": "exactly the command", "command_prefix": "every command that begins with"}.get(
-        str(rule.get("kind")), below
-    )
-    return f"{said} {one_line(value, 200)}"
+    words, code = pages.rule_words(rule)
+    return f"{words} {one_line(code, 200)}"
 
 
 def submitted(receipt: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from sessions_app.engine.decide.context import Context, Decision, find_loop, ope
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_budgets, check_size
-from sessions_app.engine.state import Call, Loop, State, Turn, stricter
+from sessions_app.engine.state import Call, Loop, Rule, State, Turn, stricter
 
 
 class Judgement(NamedTuple):
@@ -31,12 +31,11 @@ def judge(state: State, turn: Turn, call: Call, effect: Effect | None, context: 
         return Judgement("forbidden")
     if turn.mode == "auto" and not effect.risky:
         return Judgement("run")
-    standing = next((rule.id for rule in state.rules if _covers(state, rule.id, call, effect, context)), None)
+    standing = next((rule.id for rule in state.rules if _covers(rule, call, effect, context)), None)
     return Judgement("ask") if standing is None else Judgement("run", standing)
 
 
-def _covers(state: State, rule_id: str, call: Call, effect: Effect, context: Context) -> bool:
-    rule = next(rule for rule in state.rules if rule.id == rule_id)
+def _covers(rule: Rule, call: Call, effect: Effect, context: Context) -> bool:
     if rule.tool != call.tool:
         return False
     value = context.payload(rule.seq)["rule"]["value"]

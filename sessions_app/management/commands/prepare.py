@@ -48,6 +48,8 @@ class Command(BaseCommand):
 def _fold_anew() -> list[str]:
     """Bring the cached states that an earlier version wrote to this one's fold; what to tell about it."""
     outdated = chain.outdated()
+    if not outdated:
+        return []
     for session in outdated:
         with suppress(Refused, psycopg.Error):  # one that cannot be folded must not keep all others from working
             list(chain.rebuild(session))
