@@ -113,7 +113,7 @@ def _once(
         return Outcome(first, None)
     if order.recheck is not None:
         order.recheck(cur)
-    decision = decide(locked.state, order.command, _context(cur, locked, actor))
+    decision = decide(locked.state, order.command, _context(cur, locked, actor, order.id))
     appended = append(cur, locked, decision.events, actor, order.id)
     receipt = _receipt(decision, appended)
     if extra is not None:
@@ -153,7 +153,7 @@ def keep_receipt(cur: Cursor[Row], key: str, id: str, digest: bytes, receipt: di
     )
 
 
-def _context(cur: Cursor[Row], locked: Locked, actor: Actor) -> Context:
+def _context(cur: Cursor[Row], locked: Locked, actor: Actor, cause: str) -> Context:
     phases: dict[str, Phase] = {}
     if any(loop.turn is not None for loop in locked.state.loops.values()):
         found = cur.execute(
@@ -167,6 +167,8 @@ def _context(cur: Cursor[Row], locked: Locked, actor: Actor) -> Context:
         phases,
         lambda seq: read.payload(cur, locked.session, seq),
         lambda seq: read.returned(cur, locked.session, seq),
+        locked.head,
+        cause,
     )
 
 

@@ -1,7 +1,8 @@
 """Who did something (A5): fixed where they signed in, carried by every event."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 ActorKind = Literal["person", "token", "agent", "system", "admin"]
 DeviceKind = Literal["desk", "phone", "tablet", "cli", "api"]
@@ -46,9 +47,21 @@ class Actor:
         return ActorJson(kind=self.kind, id=self.id, name=self.name, device=device)
 
 
+def actor_from(data: Mapping[str, Any]) -> Actor:
+    """The inverse of `Actor.json`."""
+    device = data["device"]
+    return Actor(data["kind"], data["id"], data["name"], device and Device(device["kind"], device["name"]))
+
+
 def agency_of(kind: str) -> Literal["human", "machine"]:
     """The agency of an actor of that kind."""
     return "machine" if kind in ("agent", "system") else "human"
+
+
+CAUSES: Final[Mapping[str, str]] = {
+    "person": "person", "token": "token", "agent": "token", "admin": "admin", "system": "closing",
+}  # fmt: skip
+"""The cause of a stop by the kind of its actor, where nothing else is said (E8)."""
 
 
 SYSTEM = Actor("system", "steerweb", "steerweb")

@@ -88,7 +88,8 @@ class Interrupt:
     """End the running turns of the session or of one loop with its subtree (E).
 
     Past `not_after_ms` (by the database's clock) it is refused as `too_late` and stops nothing: a stop that hung in a
-    dead network must not stop, minutes later, what nobody meant.
+    dead network must not stop, minutes later, what nobody meant. `keep_background`: processes that were declared as
+    background run on (E13).
     """
 
     request: str
@@ -98,6 +99,14 @@ class Interrupt:
     queue: QueueChoice | None = None
     then: Then | None = None
     not_after_ms: int | None = None
+    keep_background: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KillProcesses:
+    """End what a settled call left running in the background (E13)."""
+
+    call: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +204,25 @@ class ChangeLoop:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A worker takes a loop's next input (B2, J1)."""
+    """A worker takes a loop's next input as the turn `turn`, or a turn that was given back (B2, J1, J4).
+
+    `resume`: it has the workspace that a turn which has worked already needs.
+    """
 
     loop: str
     turn: str
     worker: str
+    resume: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """A worker that is about to leave gives a turn back (J4). `usage` is that of a dropped model call."""
+
+    turn: str
+    epoch: int
+    at: Literal["safe_point", "call", "gate", "delegate", "back_off", "model"]
+    usage: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +270,21 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class Child:
+    """The delegate that a call makes (G1): its loop, and its task as that loop's first input."""
+
+    loop: str
+    input: str
+    task: str
+    instructions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StartTool:
-    """The intent before the effect (C2). `effect` is None for a call that only reads; `gate` is a new gate's id."""
+    """The intent before the effect (C2).
+
+    `effect` is None for a call that only reads; `gate` is a new gate's id; `child` is what a delegating call makes.
+    """
 
     turn: str
     epoch: int
@@ -257,11 +293,16 @@ class StartTool:
     arguments: Any
     effect: Effect | None = None
     gate: str = ""
+    child: Child | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The outcome of one call (C4). `processes` is `{ended, surviving}`, each a list of `{pid, command}`."""
+    """The outcome of one call (C4).
+
+    `processes` is `{ended, surviving, background}`, each a list of `{pid, command}`; `code` says which error it is,
+    where a program is to tell (G4).
+    """
 
     outcome: Literal["ok", "error", "denied", "interrupted", "not_run", "lost"]
     output: str = ""
@@ -269,6 +310,7 @@ class Settlement:
     duration_ms: int = 0
     processes: Mapping[str, Any] = field(default_factory=lambda: {"ended": [], "surviving": [], "background": []})
     replaced: bool = False
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +326,7 @@ class SettleTool:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The turn cannot go on (a provider's error, a fault of ours)."""
+    """The turn cannot go on (a provider's error, a fault of ours). `request` would be that of its delegates' end."""
 
     turn: str
     epoch: int
@@ -293,6 +335,7 @@ class Fail:
     usage: Mapping[str, int] = field(default_factory=dict)
     cut_off: Mapping[str, str] = field(default_factory=dict)
     cost: float | None = None
+    request: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,12 +344,12 @@ class EndTurn:
 
     `settlements` holds what is known of started calls; a started call without one is `lost`. `cause` counts where the
     turn is not marked. `unknown` says that it cannot be proven that nothing runs (J6). `settled_ms` counts where there
-    was no request; `which` names the budget that is used up (B7).
+    was no request; `which` names the budget that is used up (B7); `request` would be that of its delegates' end.
     """
 
     turn: str
     epoch: int
-    by: Literal["worker", "fence", "sweep"]
+    by: Literal["worker", "fence", "sweep", "request"]
     cause: Literal["worker_lost", "worker_shutdown", "budget"] | None = None
     settlements: Mapping[str, Settlement] = field(default_factory=dict)
     cut_off: Mapping[str, str] = field(default_factory=dict)
@@ -316,6 +359,7 @@ class EndTurn:
     settled_ms: int = 0
     unknown: bool = False
     which: str = ""
+    request: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +372,20 @@ class SurvivorsEnded:
     ended: Sequence[Mapping[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class BackgroundEnded:
+    """Declared background processes have ended, by themselves or killed, or have outlived their kill (E13, E7)."""
+
+    turn: str
+    loop: str
+    call: str
+    ended: Sequence[Mapping[str, Any]]
+    surviving: Sequence[Mapping[str, Any]] = ()
+
+
 Command = (
     Submit | EditInput | RetractInput | SendSteer | EditSteer | WithdrawSteer | Release | Interrupt | GiveReason | Close
-    | ChangeSession | SetMember | Erase | Retry | Resolve | RevokeRule | SetMode | ChangeLoop | Claim
-    | BeginStep | FinishModel | StartTool | SettleTool | Fail | EndTurn
-    | SurvivorsEnded
+    | KillProcesses | ChangeSession | SetMember | Erase | Retry | Resolve | RevokeRule | SetMode | ChangeLoop | Claim
+    | HandOver | BeginStep | FinishModel | StartTool | SettleTool | Fail | EndTurn
+    | SurvivorsEnded | BackgroundEnded
 )  # fmt: skip

@@ -70,6 +70,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ("instructions",),
     ),
     "LoopIdle": Shape(()),
+    "LoopClosed": Shape(()),
     "InputQueued": Shape(
         ("input", "text", "agency", "delivery", "position", "request", "author", "retries", "replaced"),
         ("text",),
@@ -82,6 +83,8 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "SteerDelivered": Shape(("steer",)),
     "SteerWithdrawn": Shape(("steer", "reason", "text"), ("text",)),
     "TurnStarted": Shape(("index", "input", "worker", "epoch")),
+    "TurnResumed": Shape(("worker", "epoch")),
+    "TurnHandedOver": Shape(("from_worker", "at", "usage")),
     "TurnFoldedInto": Shape(("input",)),
     "StepPlanned": Shape(
         ("text", "reasoning", "calls", "usage", "cost", "repeats", "replaced"),
@@ -95,8 +98,10 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "LoopChanged": Shape(("model", "instructions", "limits", "replaced"), ("instructions",), ("instructions",)),
     "ToolStarted": Shape(("call", "tool", "arguments", "rule", "replaced"), ("arguments",)),
     "ToolSettled": Shape(
-        ("call", "tool", "outcome", "output", "exit", "duration_ms", "processes", "replaced"),
-        ("output", "processes.ended[].command", "processes.surviving[].command"),
+        ("call", "tool", "outcome", "output", "exit", "code", "duration_ms", "processes", "replaced"),
+        (
+            "output", "processes.ended[].command", "processes.surviving[].command", "processes.background[].command",
+        ),
     ),
     "StepDone": Shape(("text", "reasoning", "usage", "cost", "replaced"), ("text", "reasoning")),
     "OutputSuperseded": Shape(
@@ -110,7 +115,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ("error", "steps", "usage", "cost", "duration_ms", "cut_off", "processes", "note", "replaced"),
         ("error.detail", "cut_off.text", "cut_off.reasoning", "processes.surviving[].command"),
     ),
-    "InterruptRequested": Shape(("request", "scope", "turns", "reason", "queue", "phases", "replaced"), ("reason",)),
+    "InterruptRequested": Shape(
+        ("request", "scope", "turns", "reason", "queue", "phases", "cause", "keep_background", "replaced"), ("reason",)
+    ),
     "TurnInterrupted": Shape(
         (
             "request", "cause", "which", "reason", "ended_by", "phase", "acknowledged_ms", "settled_ms", "steps_kept",
@@ -119,12 +126,13 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ("reason", "cut_off.text", "cut_off.reasoning", "processes.ended[].command", "processes.surviving[].command"),
     ),
     "InterruptReasonGiven": Shape(("request", "turn", "reason", "replaced"), ("reason",)),
+    "KillRequested": Shape(("call",)),
     "ProcessesEnded": Shape(
         ("call", "processes", "replaced"), ("processes.ended[].command", "processes.surviving[].command")
     ),
 }  # fmt: skip
-"""Every type this version writes; types of later milestones are added here when they are built. `replaced` is true
-where something could not be stored as it was (A6). A text that goes back to its author was cleaned when it came."""
+"""Every type that is written. `replaced` is true where something could not be stored as it was (A6). A text that goes
+back to its author was cleaned when it came."""
 
 
 def text_slots(type_: str, data: Data) -> Iterator[tuple[Any, Any]]:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from sessions_app.engine.actors import CAUSES
 from sessions_app.engine.events import Event
 from sessions_app.engine.state import (
     Author,
+    Background,
     Call,
     Input,
     Loop,
@@ -70,7 +72,18 @@ def _session_closed(state: State, event: Event) -> State:
 def _loop_started(state: State, event: Event) -> State:
     data = event.data
     loop = Loop(event.loop or "", data["agent"], data["model"], data["mode"], data["parent"])
-    return state.with_loop(loop)
+    parent = state.loops.get(loop.parent or "")
+    if parent is None or parent.turn is None:
+        return state.with_loop(loop)
+    calls = tuple(
+        replace(call, child=loop.id) if call.call == data["call"] else call for call in parent.turn.calls or ()
+    )
+    turn = replace(parent.turn, calls=calls, delegates=parent.turn.delegates + 1)
+    return state.with_loop(replace(parent, turn=turn)).with_loop(replace(loop, limits=parent.limits))
+
+
+def _loop_closed(state: State, event: Event) -> State:
+    return state.with_loop(replace(_loop(state, event), status="closed"))
 
 
 def _loop_idle(state: State, event: Event) -> State:
@@ -155,6 +168,27 @@ def _turn_started(state: State, event: Event) -> State:
     return state.with_loop(loop)
 
 
+def _turn_handed_over(state: State, event: Event) -> State:
+    """Nobody has it, and until somebody does it does not work (B7)."""
+
+    def change(turn: Turn) -> Turn:
+        since = event.at_ms if turn.asked_ms is None else turn.asked_ms
+        return replace(turn, worker="", asked_ms=since, usage=add_usage(turn.usage, event.data.get("usage")))
+
+    return _change_turn(state, event, change)
+
+
+def _turn_resumed(state: State, event: Event) -> State:
+    data = event.data
+    state = state.with_loop(replace(_loop(state, event), epoch=data["epoch"]))
+
+    def change(turn: Turn) -> Turn:
+        turn = replace(turn, worker=data["worker"], epoch=data["epoch"])
+        return turn if any(call.answer == "open" for call in turn.calls or ()) else _without_wait(turn, event)
+
+    return _change_turn(state, event, change)
+
+
 def _change_turn(state: State, event: Event, change: Callable[[Turn], Turn]) -> State:
     loop = _loop(state, event)
     if loop.turn is None:
@@ -201,19 +235,41 @@ def _tool_started(state: State, event: Event) -> State:
 
 def _tool_settled(state: State, event: Event) -> State:
     state = _change_call(state, event, lambda call: replace(call, status="settled"))
-    if not event.data["processes"]["surviving"]:
+    call, turn_id, processes = event.data["call"], event.turn or "", event.data["processes"]
+    if processes["surviving"]:
+        left = Survivors(call, event.seq, turn_id)
+        state = _change_turn(state, event, lambda turn: replace(turn, survivors=(*turn.survivors, left)))
+    loop = _loop(state, event)
+    if not processes["background"] or loop.turn is None:
         return state
-    left = Survivors(event.data["call"], event.seq)
-    return _change_turn(state, event, lambda turn: replace(turn, survivors=(*turn.survivors, left)))
+    kept = Background(call, turn_id, event.seq, event.at_ms, loop.turn.worker)
+    return state.with_loop(replace(loop, background=(*loop.background, kept)))
+
+
+def _kill_requested(state: State, event: Event) -> State:
+    loop, killer = _loop(state, event), {"actor": dict(event.actor.json()), "cause": event.cause}
+    background = tuple(
+        replace(each, killer=killer) if _names(event, each) and each.killer is None else each
+        for each in loop.background
+    )
+    return state.with_loop(replace(loop, background=background))
+
+
+def _names(event: Event, each: Background | Survivors) -> bool:
+    return (each.turn, each.call) == (event.turn, event.data["call"])
 
 
 def _processes_ended(state: State, event: Event) -> State:
-    if state.turn(event.turn or "") is None:  # they ended after their turn: nothing waits for that (E7)
+    """What had survived its kill, or ran in the background, has ended; nothing waits for it any more (E7, E13)."""
+    if event.data["processes"]["surviving"]:
         return state
-    call = event.data["call"]
-    return _change_turn(
-        state, event, lambda turn: replace(turn, survivors=tuple(each for each in turn.survivors if each.call != call))
-    )
+    for loop in state.loops.values():
+        background = tuple(each for each in loop.background if not _names(event, each))
+        turn = loop.turn
+        if turn is not None:
+            turn = replace(turn, survivors=tuple(each for each in turn.survivors if not _names(event, each)))
+        state = state.with_loop(replace(loop, background=background, turn=turn))
+    return state
 
 
 def _gate_opened(state: State, event: Event) -> State:
@@ -222,14 +278,23 @@ def _gate_opened(state: State, event: Event) -> State:
     return _change_call(state, event, lambda call: replace(call, gate=gate, answer="open", seq=event.seq))
 
 
+def _without_wait(turn: Turn, event: Event) -> Turn:
+    """The wait for an answer or a worker is over; it does not count as work (B7)."""
+    since = event.at_ms if turn.asked_ms is None else turn.asked_ms
+    return replace(turn, asked_ms=None, waited_ms=turn.waited_ms + max(0, event.at_ms - since))
+
+
 def _waited(state: State, event: Event) -> State:
-    """The wait at a gate is over; it does not count as work (B7)."""
-
-    def change(turn: Turn) -> Turn:
-        since = event.at_ms if turn.asked_ms is None else turn.asked_ms
-        return replace(turn, asked_ms=None, waited_ms=turn.waited_ms + max(0, event.at_ms - since))
-
-    return _change_turn(state, event, change)
+    """A gate is answered or closed; a turn that was given back goes on waiting, for its worker."""
+    return _change_turn(
+        state,
+        event,
+        lambda turn: (
+            replace(_without_wait(turn, event), asked_ms=event.at_ms)
+            if turn.given_back()
+            else _without_wait(turn, event)
+        ),
+    )
 
 
 def _gate_resolved(state: State, event: Event) -> State:
@@ -296,10 +361,23 @@ def _turn_failed(state: State, event: Event) -> State:
 
 
 def _turn_ended(state: State, event: Event) -> State:
-    state = state.with_loop(replace(_loop(state, event), turn=None))
+    loop = _loop(state, event)
+    state = _rolled_up(state.with_loop(replace(loop, turn=None)), loop, event)
     running = {loop.turn.id for loop in state.loops.values() if loop.turn is not None}
     requests = {key: request for key, request in state.requests.items() if running.intersection(request.turns)}
     return replace(state, requests=requests)
+
+
+def _rolled_up(state: State, loop: Loop, event: Event) -> State:
+    """What a delegate's turn has used, and what survived it, is its parent's from now on (B7, E7)."""
+    parent = state.loops.get(loop.parent or "")
+    if parent is None or parent.turn is None or loop.turn is None:
+        return state
+    data, turn = event.data, parent.turn
+    if data["usage"]:
+        turn = with_cost(replace(turn, usage=add_usage(turn.usage, data["usage"])), data.get("cost"))
+    turn = replace(turn, survivors=(*turn.survivors, *loop.turn.survivors))
+    return state.with_loop(replace(parent, turn=turn))
 
 
 def _interrupt_requested(state: State, event: Event) -> State:
@@ -312,6 +390,7 @@ def _interrupt_requested(state: State, event: Event) -> State:
         else loop
         for key, loop in state.loops.items()
     }
+    why = "closing" if state.status == "closing" else data.get("cause", CAUSES[event.actor.kind])
     request = Request(
         data["request"],
         event.seq,
@@ -321,7 +400,8 @@ def _interrupt_requested(state: State, event: Event) -> State:
         data["queue"],
         tuple(data["turns"]),
         data["phases"],
-        closing=state.status == "closing",
+        why,
+        keep_background=data.get("keep_background", False),
     )
     return replace(state, loops=loops, requests={**state.requests, request.id: request})
 
@@ -332,6 +412,7 @@ _RULES: Final[dict[str, Callable[[State, Event], State]]] = {
     "SessionClosed": _session_closed,
     "LoopStarted": _loop_started,
     "LoopIdle": _loop_idle,
+    "LoopClosed": _loop_closed,
     "InputQueued": _input_queued,
     "InputChanged": _input_changed,
     "InputHeld": _input_held,
@@ -341,9 +422,12 @@ _RULES: Final[dict[str, Callable[[State, Event], State]]] = {
     "SteerDelivered": _steer_gone,
     "SteerWithdrawn": _steer_gone,
     "TurnStarted": _turn_started,
+    "TurnResumed": _turn_resumed,
+    "TurnHandedOver": _turn_handed_over,
     "StepPlanned": _step_planned,
     "ToolStarted": _tool_started,
     "ToolSettled": _tool_settled,
+    "KillRequested": _kill_requested,
     "ProcessesEnded": _processes_ended,
     "GateOpened": _gate_opened,
     "GateResolved": _gate_resolved,

@@ -32,9 +32,11 @@ def check_size(text: str, limit: int, what: str) -> None:
 
 BUDGETS: Final[Mapping[str, float]] = {
     "steps": 200, "wall_s": 4 * 3600, "tokens": 20_000_000, "cost": 50.0, "day_cost": 200.0, "repeats": 3,
+    "depth": 3, "delegates": 16,
 }  # fmt: skip
 """What a turn may use by default (B7): committed steps, seconds without waits at gates, tokens in and out, US dollars;
-dollars of a session on one UTC day; and how often the same call may be asked for in a row before the turn fails."""
+dollars of a session on one UTC day; how often the same call may be asked for in a row before the turn fails; and how
+many delegates it may stand above each other and start (G4)."""
 LARGEST_BUDGET: Final = 1e12
 
 

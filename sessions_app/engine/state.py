@@ -12,7 +12,7 @@ QueueChoice = Literal["run", "hold", "clear"]
 Mode = Literal["plan", "ask", "auto"]
 MODES: Final[tuple[Mode, ...]] = ("plan", "ask", "auto")
 """From the strictest to the loosest (I1)."""
-FOLD: Final = 2
+FOLD: Final = 3
 """Version of the fold. A stored state of another version takes no command until it is folded anew, by `prepare`, which
 `up` runs before anything else, or by `rebuild`."""
 
@@ -56,7 +56,8 @@ class Steer:
 class Call:
     """A call of the planned step, in reply order (C2).
 
-    `answer` is None while nobody has been asked about it; `seq` is the event that asked, answered or closed.
+    `answer` is None while nobody has been asked about it; `seq` is the event that asked, answered or closed; `child` is
+    the loop that a started call of the delegate tool waits for (G1).
     """
 
     call: str
@@ -65,6 +66,7 @@ class Call:
     gate: str | None = None
     answer: Literal["open", "allow", "deny", "closed"] | None = None
     seq: int | None = None
+    child: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +81,42 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """A settled call whose processes outlived their kill (E7); the event `seq`, its settlement, names them."""
+    """A settled call whose processes outlived their kill (E7); the event `seq`, its settlement, names them.
+
+    `turn` is the call's own: a delegate's survivors are its parent's too, once it has ended.
+    """
 
     call: str
     seq: int
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """A settled call whose declared processes run on (E13), in the care of `worker`; the event `seq` names them.
+
+    `killer` is who wants them ended: `{actor, cause}`; None while nobody does.
+    """
+
+    call: str
+    turn: str
+    seq: int
+    at_ms: int
+    worker: str
+    killer: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The running turn.
+    """The running turn. `worker` is empty while the turn is given back: nobody has a lease on it (J4).
 
     `step` is the number of the model call that is due or under way; `calls` is None unless that step is planned; `kept`
     counts committed steps; `mark` is the request that ends it (E2); `survivors` are those not known to have ended;
     `mode` is the strictest since the step began (I1); `limits` are what differs from the default budgets (B7), which
-    `cost` in dollars (`unpriced`: and steps whose price is not known) and the time outside gates count against.
-    `planned` is the last planned step, whose last call was asked for `repeats` times in a row.
+    `cost` in dollars (`unpriced`: and steps whose price is not known) and the time outside gates count against;
+    `asked_ms` is since when it has waited for an answer or a worker. `planned` is the last planned step, whose last
+    call was asked for `repeats` times in a row; `delegates` counts the children it started (G4). What delegates have
+    used and what survived them is the turn's own, once they have ended.
     """
 
     id: str
@@ -117,11 +140,24 @@ class Turn:
     asked_ms: int | None = None
     planned: int | None = None
     repeats: int = 0
+    delegates: int = 0
+
+    def given_back(self) -> bool:
+        """Whether nobody has a lease on it (J4)."""
+        return not self.worker
+
+    def delegated(self) -> tuple[Call, ...]:
+        """The calls that wait for a child (G3)."""
+        return tuple(call for call in self.calls or () if call.status == "started" and call.child is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One agent: its queues and at most one turn. `failed`: what may be tried again, until a turn starts (B9)."""
+    """One agent: its queues and at most one turn.
+
+    `parent` is the loop that delegates to it (G1), `failed` what may be tried again, until a turn starts (B9),
+    `background` what its settled calls left running (E13).
+    """
 
     id: str
     agent: str
@@ -136,6 +172,7 @@ class Loop:
     turn: Turn | None = None
     failed: Input | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
+    background: tuple[Background, ...] = ()
 
     def next_input(self) -> Input | None:
         """The input the next turn opens with: the first that is not set aside."""
@@ -146,7 +183,7 @@ class Loop:
         return tuple(steer for steer in self.steers if not steer.held)
 
     def runnable(self) -> bool:
-        """Whether a worker may claim this loop (B2)."""
+        """Whether it has something to start (B2)."""
         return self.status == "idle" and self.next_input() is not None
 
 
@@ -155,7 +192,8 @@ class Request:
     """An interrupt whose turns have not all ended.
 
     `seq` divides what it touches from what came after it (E5); `then` are the inputs sent with it, which run first and
-    which it never touches (E12); `closing` says that it came with the end of the session (K1).
+    which it never touches (E12). `why` is the cause that the terminals of its turns name (E8); `keep_background`: what
+    was declared as background runs on (E13).
     """
 
     id: str
@@ -166,8 +204,9 @@ class Request:
     queue: QueueChoice
     turns: tuple[str, ...]
     phases: Mapping[str, str]
-    closing: bool = False
+    why: str
     then: tuple[str, ...] = ()
+    keep_background: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +231,33 @@ class State:
     spent: Spent = Spent()
 
     def runnable(self) -> bool:
-        return self.status == "open" and any(loop.runnable() for loop in self.loops.values())
+        """Whether a worker may claim something."""
+        return any(map(self.claimable, self.loops.values()))
+
+    def claimable(self, loop: Loop) -> bool:
+        """Whether a worker may claim this loop: a turn that was given back, or a new one (B2, J4).
+
+        A turn that is being stopped starts no child (E2).
+        """
+        if self.status != "open":
+            return False
+        if loop.turn is not None:
+            return loop.turn.given_back() and loop.turn.mark is None
+        parent = None if loop.parent is None else self.loops[loop.parent].turn
+        return loop.runnable() and (parent is None or parent.mark is None)
+
+    def ancestors(self, loop: Loop) -> list[Loop]:
+        """The loops above, the nearest first."""
+        above = []
+        while loop.parent is not None:
+            loop = self.loops[loop.parent]
+            above.append(loop)
+        return above
+
+    def below(self, loop: Loop) -> list[Loop]:
+        """The live loops below this one, the deepest first: children end before their parents (G3)."""
+        children = [other for other in self.loops.values() if other.parent == loop.id and other.status != "closed"]
+        return [each for child in children for each in (*self.below(child), child)]
 
     def primary(self) -> Loop:
         """The loop people talk to when they name none."""
@@ -268,6 +333,7 @@ def _loop(data: Mapping[str, Any]) -> Loop:
         "steers": tuple(Steer(**{**entry, "author": Author(**entry["author"])}) for entry in data["steers"]),
         "turn": None if data["turn"] is None else _turn(data["turn"]),
         "failed": None if data["failed"] is None else _input(data["failed"]),
+        "background": tuple(Background(**entry) for entry in data["background"]),
     })  # fmt: skip
 
 

@@ -24,8 +24,8 @@ LOOP = "loop-1"
 
 @dataclass
 class Memory:
-    """One session with one loop. `log` is all that ever happened, `state` the running fold, and `forgetful` the running
-    fold of the same log with every text erased (A3)."""
+    """One session. `log` is all that ever happened, `state` the running fold, and `forgetful` the running fold of the
+    same log with every text erased (A3). `at` is the loop that its verbs are about."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     log: list[Event] = field(default_factory=list)
@@ -34,6 +34,7 @@ class Memory:
     now_ms: int = 1_000_000
     ids: int = 0
     phases: dict[str, Phase] = field(default_factory=dict)
+    at: str = LOOP
 
     def __post_init__(self) -> None:
         created = {"title": "t", "created_by": "a", "workspace": "/w", "settings": self.settings}
@@ -47,13 +48,16 @@ class Memory:
     def do(self, command: c.Command, actor: Actor = SYSTEM) -> Decision:
         """Decide and append; raises `Refused` and then leaves everything as it was."""
         self.now_ms += 7
-        context = Context(actor, self.now_ms, self.phases, lambda seq: self.log[seq - 1].data, self._returned)
+        cause = self.new_id("c")
+        context = Context(
+            actor, self.now_ms, self.phases, lambda seq: self.log[seq - 1].data, self._returned, len(self.log), cause
+        )
         before = to_json(self.state)
         try:
             decision = decide(self.state, command, context)
         finally:
             assert to_json(self.state) == before, "decide changed the state it was given"
-        self._append(decision.events, actor, self.new_id("c"))
+        self._append(decision.events, actor, cause)
         return decision
 
     def refused(self, command: c.Command, actor: Actor = ANA) -> Refused:
@@ -105,7 +109,7 @@ class Memory:
 
     @property
     def loop(self) -> Loop:
-        return self.state.loops[LOOP]
+        return self.state.loops[self.at]
 
     @property
     def turn(self) -> Turn:
@@ -126,10 +130,10 @@ class Memory:
     # -- what people and a worker do; the receipt, or for what makes something new its id
 
     def submit(self, text: str = "hello", who: Actor = ANA, **fields: Any) -> str:
-        return str(self.do(c.Submit(self.new_id("i"), text, **fields), who).receipt["input"])
+        return str(self.do(c.Submit(self.new_id("i"), text, self.at, **fields), who).receipt["input"])
 
     def steer(self, text: str = "left", *, urgent: bool = False, who: Actor = BEN) -> str:
-        return str(self.do(c.SendSteer(self.new_id("s"), text, urgent), who).receipt["steer"])
+        return str(self.do(c.SendSteer(self.new_id("s"), text, urgent, self.at), who).receipt["steer"])
 
     def stop(self, who: Actor = ANA, **fields: Any) -> dict[str, Any]:
         return self.do(c.Interrupt(self.new_id("r"), **fields), who).receipt
@@ -138,7 +142,7 @@ class Memory:
         return self.do(c.Close(self.new_id("r")), who).receipt
 
     def claim(self) -> dict[str, Any]:
-        return self.do(c.Claim(LOOP, self.new_id("t"), "w"), WORKER).receipt
+        return self.do(c.Claim(self.at, self.new_id("t"), "w"), WORKER).receipt
 
     def begin(self) -> dict[str, Any]:
         return self.do(c.BeginStep(self.turn.id, self.turn.epoch), WORKER).receipt
@@ -169,6 +173,21 @@ class Memory:
         command = c.StartTool(turn.id, turn.epoch, turn.step, call, arguments, effect, self.new_id("g"))
         return self.do(command, WORKER).receipt
 
+    def plan_delegates(self, *calls: str, **fields: Any) -> dict[str, Any]:
+        planned = tuple(c.PlannedCall(call, "delegate", {"task": call}) for call in calls)
+        return self.answer("", calls=planned, **fields)
+
+    def delegate(self, call: str = "d", task: str = "look around") -> str:
+        """Start a call that delegates; the child's loop, or the answer's outcome where there is none."""
+        child = c.Child(self.new_id("loop-"), self.new_id("i"), task)
+        turn, arguments = self.turn, {"task": task}
+        command = c.StartTool(turn.id, turn.epoch, turn.step, call, arguments, child=child)
+        outcome = str(self.do(command, WORKER).receipt["outcome"])
+        return child.loop if outcome == "started" else outcome
+
+    def hand_over(self, at: Any = "safe_point", **fields: Any) -> dict[str, Any]:
+        return self.do(c.HandOver(self.turn.id, self.turn.epoch, at, **fields), WORKER).receipt
+
     def ask(self, call: str = "a", command: str = "git push origin", **fields: Any) -> str:
         """A call that asks; the gate's id."""
         answer = self.call(call, c.Effect("command", command, **fields))
@@ -179,7 +198,7 @@ class Memory:
         return self.do(c.Resolve(gate, decision, rule_id=self.new_id("rule"), **fields), who).receipt
 
     def mode(self, mode: Any, who: Actor = ANA) -> dict[str, Any]:
-        return self.do(c.SetMode(None, mode), who).receipt
+        return self.do(c.SetMode(self.at, mode), who).receipt
 
     def settle(self, call: str, outcome: Any = "ok", output: str = "out", **fields: Any) -> dict[str, Any]:
         settlement = c.Settlement(outcome, output, **fields)

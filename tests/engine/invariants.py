@@ -14,12 +14,21 @@ from tests.engine.harness import Memory
 TERMINALS = {"TurnDone", "TurnInterrupted", "TurnFailed"}
 WORK = {
     "StepPlanned", "ToolStarted", "ToolSettled", "StepDone", "OutputSuperseded", "SteerDelivered", "TurnFoldedInto",
+    "TurnResumed", "TurnHandedOver", "GateOpened",
 }  # fmt: skip
-COMMITS = {"StepPlanned", "ToolStarted", "OutputSuperseded", "SteerDelivered", "TurnFoldedInto"}
+COMMITS = {
+    "TurnResumed",
+    "TurnHandedOver",
+    "StepPlanned",
+    "ToolStarted",
+    "OutputSuperseded",
+    "SteerDelivered",
+    "TurnFoldedInto",
+}
 REASONS = {
     "client_retracted", "promoted", "cleared", "turn_interrupted", "turn_failed", "loop_closed", "session_closed",
 }  # fmt: skip
-AFTER_THE_END = {"MemberChanged", "ContentErased", "InterruptReasonGiven", "ProcessesEnded"}
+AFTER_THE_END = {"KillRequested", "MemberChanged", "ContentErased", "InterruptReasonGiven", "ProcessesEnded"}
 
 
 def check(memory: Memory) -> None:
@@ -34,10 +43,14 @@ def check_log(log: list[Event], state: State) -> None:
     assert [event.seq for event in log] == list(range(1, len(log) + 1)), "a gap"
     fields_are_known(log)
     one_terminal_and_no_work_after_it(log)
-    turns_and_steps_are_numbered(log)
+    loops = {event.loop: [each for each in log if each.loop == event.loop] for event in log if event.loop is not None}
+    for events in loops.values():
+        turns_and_steps_are_numbered(events)
+        calls_run_one_at_a_time_in_order(events)
+        one_worker_at_a_time(events)
     nothing_starts_after_a_mark(log)
     every_call_is_settled_once(log, state)
-    calls_run_one_at_a_time_in_order(log)
+    children_live_within_their_call(log, state)
     gates_are_answered_or_closed_once(log, state)
     inputs_and_steers_leave_once(log, state)
     a_stop_spares_what_came_after_it(log)
@@ -45,7 +58,8 @@ def check_log(log: list[Event], state: State) -> None:
     nothing_follows_the_end(log)
     for loop in state.loops.values():
         assert len(loop.steers) <= STEERS_PENDING
-    history_is_acceptable(log, state)
+    for id, events in loops.items():
+        history_is_acceptable([each for each in log if each.loop is None or each in events], state, id)
 
 
 def fields_are_known(log: list[Event]) -> None:
@@ -73,6 +87,9 @@ def turns_and_steps_are_numbered(log: list[Event]) -> None:
         if event.type == "TurnStarted":
             turns, step = turns + 1, 1
             assert event.data["index"] == turns
+            assert event.data["epoch"] > epoch
+            epoch = event.data["epoch"]
+        elif event.type == "TurnResumed":
             assert event.data["epoch"] > epoch
             epoch = event.data["epoch"]
         elif event.type in WORK - {"SteerDelivered", "TurnFoldedInto"}:
@@ -118,18 +135,73 @@ def every_call_is_settled_once(log: list[Event], state: State) -> None:
 
 
 def calls_run_one_at_a_time_in_order(log: list[Event]) -> None:
+    """C2: they start in reply order, and only delegates are at work beside each other."""
     waiting: list[str] = []
-    running: str | None = None
+    tools: dict[str, str] = {}
+    running: set[str] = set()
     for event in log:
         if event.type == "StepPlanned":
-            waiting = [call["call"] for call in event.data["calls"]]
+            tools = {call["call"]: call["tool"] for call in event.data["calls"]}
+            waiting, running = list(tools), set()
         elif event.type == "ToolStarted":
-            assert running is None, "two calls at once"
-            running = event.data["call"]
-            assert running == waiting[0], "a call out of its order"
+            call = event.data["call"]
+            assert call == waiting.pop(0), "a call out of its order"
+            delegates = {each for each in running if tools[each] == "delegate"}
+            assert not running or (running == delegates and tools[call] == "delegate"), "two calls at once"
+            running.add(call)
         elif event.type == "ToolSettled":
-            assert event.data["call"] == waiting.pop(0), "a settlement out of order"
-            running = None
+            call = event.data["call"]
+            if call in running:
+                running.remove(call)
+            else:
+                assert call == waiting.pop(0), "a settlement out of order"
+
+
+def one_worker_at_a_time(log: list[Event]) -> None:
+    """J4: a turn is given back once, then resumed once; between the two nobody works at it."""
+    given_back = False
+    for event in log:
+        if event.type == "TurnHandedOver":
+            assert not given_back, "given back twice"
+            given_back = True
+        elif event.type == "TurnResumed":
+            assert given_back, "resumed although nobody gave it back"
+            given_back = False
+        elif event.type in ("TurnStarted", *TERMINALS):
+            given_back = False
+        elif event.type in WORK - {"ToolSettled", "StepDone"}:  # those a child's end may bring (G3)
+            assert not given_back, f"{event.type} of a turn that nobody has"
+
+
+def children_live_within_their_call(log: list[Event], state: State) -> None:
+    """G3: a child is made by a running call, ends before it and settles it; what closed does nothing any more."""
+    parents: dict[str, tuple[str, str | None, str]] = {}
+    live: set[str] = set()
+    started: set[tuple[str | None, str]] = set()
+    turn_of: dict[str, str | None] = {}
+    for event in log:
+        if event.loop is not None and event.loop in parents and event.type not in ("ProcessesEnded", "KillRequested"):
+            assert event.loop in live, f"{event.type} of a closed loop"
+        if event.type == "TurnStarted":
+            turn_of[event.loop or ""] = event.turn
+        elif event.type == "ToolStarted":
+            started.add((event.turn, event.data["call"]))
+        elif event.type == "LoopStarted" and event.data["parent"] is not None:
+            above = event.data["parent"]
+            parents[event.loop or ""] = (above, turn_of[above], event.data["call"])
+            assert (turn_of[above], event.data["call"]) in started, "a child without its call"
+            live.add(event.loop or "")
+        elif event.type == "LoopClosed":
+            live.remove(event.loop or "")
+        elif event.type == "ToolSettled":
+            started.discard((event.turn, event.data["call"]))
+            made = [id for id, parent in parents.items() if parent[1:] == (event.turn, event.data["call"])]
+            assert not live.intersection(made), "a call was settled before its child had closed"
+        elif event.type in TERMINALS:
+            below = [id for id in live if parents[id][1] == event.turn]
+            assert not below, "a turn ended before its children"
+    open_now = {id for id, loop in state.loops.items() if loop.parent is not None and loop.status != "closed"}
+    assert open_now == live - ({*live} if state.status == "closed" else set())
 
 
 def gates_are_answered_or_closed_once(log: list[Event], state: State) -> None:
@@ -196,18 +268,22 @@ def a_stop_spares_what_came_after_it(log: list[Event]) -> None:
 
 def ends_are_in_order(log: list[Event]) -> None:
     """C6: terminal, cancellations and holds, LoopIdle, SessionIdle, and only then the next turn."""
+    primary = next(event.loop for event in log if event.type == "LoopStarted")
     for before, event in pairwise(log):
         if before.type in TERMINALS:
             assert event.type in ("InputCancelled", "SteerWithdrawn", "InputHeld", "LoopIdle"), event.type
-        if before.type == "LoopIdle":
+            assert event.loop == before.loop
+        if before.type == "LoopIdle" and before.loop == primary:
             assert event.type == "SessionIdle"
-    idle = True
+    busy: set[str | None] = set()
     for event in log:
         if event.type == "TurnStarted":
-            assert idle, "a turn began before its loop was idle"
-            idle = False
+            assert event.loop not in busy, "a turn began before its loop was idle"
+            busy.add(event.loop)
         elif event.type == "LoopIdle":
-            idle = True
+            busy.discard(event.loop)
+        elif event.type == "SessionIdle":
+            assert not busy, "the session was called idle while something ran"
 
 
 def nothing_follows_the_end(log: list[Event]) -> None:
@@ -216,9 +292,10 @@ def nothing_follows_the_end(log: list[Event]) -> None:
     assert {event.type for event in log[closed:]} <= AFTER_THE_END
 
 
-def history_is_acceptable(log: list[Event], state: State) -> None:
+def history_is_acceptable(log: list[Event], state: State, loop: str) -> None:
     """The model's next request is what the strictest provider takes: each call one result, at once and in order."""
-    if any(loop.turn is not None and loop.turn.calls is not None for loop in state.loops.values()):
+    turn = state.loops[loop].turn
+    if turn is not None and turn.calls is not None:
         return  # no model call can be made in the middle of a step
     transcript = Transcript()
     transcript.feed(log)

@@ -20,7 +20,7 @@ from sessions_app.engine.state import to_json
 from sessions_app.engine.transcript import Transcript
 from sessions_app.log import payload
 from sessions_app.log.frames import Stored, event_frame
-from tests.engine.harness import ANA, BEN, BOT, Memory
+from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
 
 FOLDER: Final = Path(__file__).parent
 START_MS: Final = 1_767_603_600_000
@@ -254,11 +254,69 @@ def modes(memory: Memory) -> None:
     memory.answer("Left alone.")
 
 
+def delegates(memory: Memory) -> None:
+    """Two delegates side by side: one is stopped by a person, the other asked something more before it answers."""
+    memory.start("Compare the two folders.")
+    memory.plan_delegates("a", "b")
+    first, second = memory.delegate("a", "read the first"), memory.delegate("b", "read the second")
+    memory.at = first
+    memory.resume()
+    memory.answer("Half an", calls=(c.PlannedCall("x", "shell", {"command": "ls"}),), usage={"output_tokens": 9})
+    memory.call("x")
+    memory.settle("x", output="one\ntwo", exit=0, processes=SURVIVOR)
+    memory.at = second
+    memory.resume()
+    memory.submit("And count them.", BEN)
+    memory.answer("It is empty.")
+    memory.stop(BEN, loop=first, reason="the second is enough")
+    memory.resume()
+    memory.answer("None.", cost=0.25)
+    memory.at = first
+    memory.end(cut_off={"text": "half an answ"}, usage={"output_tokens": 3})
+    memory.at = LOOP
+    memory.begin()
+
+
+def handed_over(memory: Memory) -> None:
+    """A turn moves from worker to worker at a gate, at a safe point and in a reply; the last time nobody takes it."""
+    memory.mode("ask")
+    memory.start("Release it.")
+    memory.plan("a")
+    gate = memory.ask("a", "make release")
+    memory.hand_over("gate")
+    memory.resolve(gate)
+    memory.claim()
+    memory.call("a", c.Effect("command", "make release"))
+    memory.settle("a")
+    memory.hand_over()
+    memory.resume()
+    memory.hand_over("model", usage={"input_tokens": 40})
+    memory.submit("And tell the others.")
+    memory.stop(BEN, queue="hold")
+
+
+def background(memory: Memory) -> None:
+    """A server is spared by one stop, killed by a button, and another one ends by itself."""
+    kept: dict[str, Any] = {"ended": [], "surviving": [], "background": [{"pid": 9, "command": "npm start"}]}
+    turn = memory.start("Start both servers.")
+    memory.plan("a", "b")
+    for call in ("a", "b"):
+        memory.call(call)
+        memory.settle(call, output="listening", processes=kept)
+    memory.begin()
+    memory.stop(keep_background=True)
+    memory.end()
+    memory.do(c.KillProcesses("a"), BEN)
+    memory.do(c.BackgroundEnded(turn, LOOP, "b", kept["background"]))
+    memory.do(c.BackgroundEnded(turn, LOOP, "a", [], kept["background"]))
+
+
 TALES: Final[dict[str, Callable[[Memory], None]]] = {
     tale.__name__: tale
     for tale in (
         plain_turn, calls, stop_in_a_call, stop_in_a_reply, superseded_answer, urgent_skip, queue, worker_lost,
         survivor, survivor_at_work, survivor_gone, failed, close, approvals, modes, folded, retried, budget,
+        delegates, handed_over, background,
     )
 }  # fmt: skip
 
@@ -286,7 +344,7 @@ def files(name: str) -> dict[str, str]:
     """The golden files of a tale: name to text."""
     memory = told(name)
     transcript = Transcript()
-    transcript.feed(memory.log)
+    transcript.feed(event for event in memory.log if event.loop in (None, LOOP))
     entries = [{"entry": type(entry).__name__, **asdict(entry)} for entry in transcript.entries]
     return {
         f"{name}.jsonl": "".join(frame(event).decode() + "\n" for event in memory.log),

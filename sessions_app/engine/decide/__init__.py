@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sessions_app.engine import commands
-from sessions_app.engine.decide import budgets, gates, inputs, interrupting, sessions, steering, steps
+from sessions_app.engine.decide import background, budgets, gates, inputs, interrupting, sessions, steering, steps
 from sessions_app.engine.decide.context import Context, Decision, Phase
 from sessions_app.engine.state import State
 
@@ -25,7 +25,10 @@ _RULES: Final[dict[type, Callable[[State, Any, Context], Decision]]] = {
     commands.RevokeRule: gates.revoke_rule,
     commands.SetMode: gates.set_mode,
     commands.ChangeLoop: gates.change_loop,
+    commands.KillProcesses: background.kill_processes,
+    commands.BackgroundEnded: background.background_ended,
     commands.Claim: steps.claim,
+    commands.HandOver: steps.hand_over,
     commands.BeginStep: budgets.begin_step,
     commands.FinishModel: steps.finish_model,
     commands.StartTool: steps.start_tool,

@@ -12,7 +12,7 @@ from sessions_app.engine.state import Author, Loop, State, Turn
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a worker is doing with a turn this moment (A1): model, tool or retry, and for how long (ms)."""
+    """What a worker is doing with a turn this moment (A1), and for how long (ms)."""
 
     phase: str
     since_ms: int
@@ -20,7 +20,8 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Who commands, the database's time in ms, the running turns' phases, and the texts of earlier events by seq.
+    """Who commands and under which id, the log's last seq, the database's time in ms, the running turns' phases, and
+    the texts of earlier events by seq.
 
     The texts are there for what waits, which the state holds by reference. `payload` is an event's whole payload;
     `returned` its text as it goes back to its author: itself, or `{ref, size}` where it is long, so that giving back a
@@ -32,6 +33,8 @@ class Context:
     phases: Mapping[str, Phase]
     payload: Callable[[int], Data]
     returned: Callable[[int], Any]
+    head: int = 0
+    cause: str = ""
 
     def text(self, seq: int, key: str = "text") -> Any:
         """A text of an earlier event; `{"erased": true}` where it was erased (A3), None where there is none."""
@@ -68,7 +71,7 @@ def find_loop(state: State, loop_id: str | None) -> Loop:
 def held_turn(state: State, turn_id: str, epoch: int) -> tuple[Loop, Turn]:
     """The running turn that a report is about, if its worker still holds it; else `stale` (C1)."""
     found = state.turn(turn_id)
-    if found is None or found[1].epoch != epoch:
+    if found is None or found[1].epoch != epoch or found[1].given_back():
         raise Refused("stale", "The turn is over or has another worker.", turn=turn_id, epoch=epoch)
     return found
 

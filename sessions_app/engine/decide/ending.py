@@ -1,93 +1,22 @@
-"""The end of a turn: what becomes of what waited (F), and the one order of it (C6).
+"""The end of a turn, in its one order (C6), and what ends with it.
 
-Settlements, the terminal, cancellations and holds, `LoopIdle`, `SessionIdle`, and, when the session is closing and this
-was its last turn, `SessionClosed`. A closing session gives everything back, whatever ended its turn.
+Gates, settlements, the terminal, cancellations and holds, `LoopIdle`; then, for a delegate that has nothing left to
+run, `LoopClosed` and its parent's call, all in one transaction (G3); last `SessionIdle`, and when the session is
+closing `SessionClosed`. Children end before their parents: a turn with a delegate at work is not ended but waits, its
+delegates marked, until the last of them has ended.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
-from sessions_app.engine.actors import Actor, Device
+from sessions_app.engine.actors import actor_from
+from sessions_app.engine.commands import EndTurn, Settlement
 from sessions_app.engine.decide.context import Context
-from sessions_app.engine.decide.inputs import cancelled
-from sessions_app.engine.decide.steering import withdraw
+from sessions_app.engine.decide.course import Course
+from sessions_app.engine.decide.fates import Aftermath, Column, fates, held_note, return_all, survivors
+from sessions_app.engine.decide.gates import closed, open_gates
+from sessions_app.engine.decide.settling import WITH_ITS_PARENT, kills, settle, settled, unsettled
 from sessions_app.engine.events import Draft
-from sessions_app.engine.state import Input, Loop, Request, State, Steer, Turn
-
-Column = Literal["run", "hold", "clear", "failed", "lost", "survivors", "done"]
-"""A column of the table of section F; an interrupt's is its queue choice (E12)."""
-
-
-@dataclass(slots=True)
-class Aftermath:
-    """What becomes of one loop's queues: the events, and what the terminal says of them (ids by fate).
-
-    `turn` is the one that ended, None where none ran; `request` the stop that ended it, whose act the events then are,
-    though a worker reports the end (A5); `held_by` the stop that sets things aside.
-    """
-
-    loop: Loop
-    context: Context
-    turn: str | None = None
-    request: Request | None = None
-    held_by: str | None = None
-    events: list[Draft] = field(default_factory=list)
-    inputs: dict[str, list[str]] = field(default_factory=lambda: {"kept": [], "held": [], "cancelled": []})
-    steers: dict[str, list[str]] = field(default_factory=lambda: {"kept": [], "held": [], "withdrawn": []})
-
-    def hold(self, inputs: Iterable[Input], steers: Iterable[Steer]) -> None:
-        """Set aside until somebody releases them; those set aside already are only counted."""
-        inputs, steers = list(inputs), list(steers)
-        self.inputs["held"] += [entry.id for entry in inputs]
-        self.steers["held"] += [steer.id for steer in steers]
-        data: dict[str, Any] = {
-            "inputs": [entry.id for entry in inputs if not entry.held],
-            "steers": [steer.id for steer in steers if not steer.held],
-        }
-        if self.held_by is not None:
-            data["request"] = self.held_by
-        if data["inputs"] or data["steers"]:
-            self._add(Draft("InputHeld", data, self.loop.id, self.turn))
-
-    def cancel(self, inputs: Iterable[Input], reason: str) -> None:
-        """Leave unrun, each with its text for its author (B5)."""
-        for entry in inputs:
-            self._add(cancelled(self.loop, entry, reason, self.context, self.turn))
-            self.inputs["cancelled"].append(entry.id)
-
-    def withdraw(self, steers: Iterable[Steer], reason: str) -> None:
-        """Leave undelivered, each with its text for its sender (D8)."""
-        for steer in steers:
-            self._add(withdraw(self.loop, steer, reason, self.context, self.turn))
-            self.steers["withdrawn"].append(steer.id)
-
-    def keep(self, inputs: Iterable[Input], steers: Iterable[Steer]) -> None:
-        """Stay where they are."""
-        self.inputs["kept"] += [entry.id for entry in inputs]
-        self.steers["kept"] += [steer.id for steer in steers]
-
-    def _add(self, draft: Draft) -> None:
-        if self.request is not None:
-            draft = replace(draft, actor=actor_of(self.request), cause=self.request.cause)
-        self.events.append(draft)
-
-
-def actor_of(request: Request) -> Actor:
-    """Who asked for the stop, as the log holds it."""
-    device = request.actor["device"]
-    return Actor(
-        request.actor["kind"],
-        request.actor["id"],
-        request.actor["name"],
-        None if device is None else Device(device["kind"], device["name"]),
-    )
-
-
-def survivors(turn: Turn, context: Context) -> list[dict[str, Any]]:
-    """What is still running of the turn's settled calls, `{pid, command}` each; an erased command (A3) is left out."""
-    left = [process for each in turn.survivors for process in context.payload(each.seq)["processes"]["surviving"]]
-    return [process if isinstance(process["command"], str) else {**process, "command": ""} for process in left]
+from sessions_app.engine.state import Loop, Request, State, Turn, add_usage, total_cost
 
 
 def holding(state: State, turn: Turn, context: Context) -> dict[str, Any]:
@@ -98,70 +27,168 @@ def holding(state: State, turn: Turn, context: Context) -> dict[str, Any]:
     return {"processes": processes, **held_note(state)}
 
 
-def held_note(state: State) -> dict[str, str]:
-    """That survivors hold what waits; a closing session holds nothing: it gives everything back."""
-    return {"note": "held_processes"} if state.status == "open" else {}
+def finish(course: Course, loop: Loop, terminal: Draft, rest: Aftermath, outcome: Settlement) -> None:
+    """The terminal and all that follows from it; `outcome` is what a delegate's parent gets for its call."""
+    course.add(terminal, *rest.events, Draft("LoopIdle", {}, loop.id))
+    if loop.parent is None:
+        _idle(course)
+    elif not course.state.loops[loop.id].inbox:
+        close_delegate(course, loop.id, outcome)
 
 
-def aftermath(
-    state: State, loop: Loop, turn: Turn, column: Column, context: Context, request: Request | None = None
-) -> Aftermath:
-    """What becomes of the loop's queues once `turn` has ended, down to the idle edges.
-
-    Beside what survived a call of the turn nothing may start, however the turn ended (E7, F).
-    """
-    if turn.survivors:
-        column = "survivors"
-    result = Aftermath(loop, context, turn.id, request, None if request is None else request.id)
-    if state.status == "closing":
-        return_all(result)
-    else:
-        dispose(result, column)
-    result.events.append(Draft("LoopIdle", {}, loop.id))
-    others_idle = all(other.status != "running" for other in state.loops.values() if other.id != loop.id)
-    if others_idle:
-        result.events.append(Draft("SessionIdle"))
-        if state.status == "closing":
-            result.events.append(Draft("SessionClosed"))
-    return result
+def _idle(course: Course) -> None:
+    """The primary loop is the last to become idle: delegates live within its turn."""
+    course.add(Draft("SessionIdle"))
+    if course.state.status == "closing":
+        course.add(Draft("SessionClosed"))
 
 
-def dispose(result: Aftermath, column: Column) -> None:
-    """Apply one column of table F to what the end touches: only what was queued before its request (E5)."""
-    inputs, steers = _touched(result, column)
-    humans = [entry for entry in inputs if entry.agency == "human"]
-    machines = [entry for entry in inputs if entry.agency == "machine"]
-    match column:
-        case "done":
-            return
-        case "survivors":  # nothing may start beside what still runs, whoever asked for it
-            result.hold(inputs, steers)
-        case "failed":
-            result.cancel(machines, "turn_failed")
-            result.hold(humans, ())
-            result.keep((), steers)
-        case "hold":
-            result.cancel(machines, "turn_interrupted")
-            result.hold(humans, steers)
-        case "clear":
-            result.cancel(machines, "turn_interrupted")
-            result.cancel(humans, "cleared")
-            result.withdraw(steers, "cleared")
-        case "run" | "lost":
-            result.cancel(machines, "turn_interrupted")
-            result.keep(humans, steers)
+def close_delegate(course: Course, loop_id: str, outcome: Settlement) -> None:
+    """A delegate has done its work: it closes, and its parent's call is settled (G3)."""
+    _close(course, loop_id)
+    parent = course.state.loops[course.state.loops[loop_id].parent or ""]
+    turn = parent.turn
+    call = None if turn is None else next((each for each in turn.delegated() if each.child == loop_id), None)
+    if turn is None or call is None:
+        return
+    if turn.mark is not None and outcome.outcome == "ok":  # it does not go on with it; the log has it for review
+        outcome = Settlement("interrupted")
+    course.add(*settle(course.state, parent, turn, call, outcome))
+    end_given_back(course, [course.state.loops[parent.id]])
 
 
-def _touched(result: Aftermath, column: Column) -> tuple[list[Input], list[Steer]]:
-    """What waited when the end was asked for, less what was sent with the request to run first (E12)."""
-    loop, request = result.loop, result.request
-    if request is None or column == "survivors":
-        return list(loop.inbox), list(loop.steers)
-    inputs = [entry for entry in loop.inbox if entry.seq < request.seq and entry.id not in request.then]
-    return inputs, [steer for steer in loop.steers if steer.seq < request.seq]
+def _close(course: Course, loop_id: str) -> None:
+    loop = course.state.loops[loop_id]
+    rest = Aftermath(loop, course.context)
+    return_all(rest, "session_closed" if course.state.status == "closing" else "loop_closed")
+    course.add(*rest.events, *kills(loop), Draft("LoopClosed", {}, loop_id))
 
 
-def return_all(result: Aftermath) -> None:
-    """A closing session gives back whatever waits, held or not, whenever it came (K1)."""
-    result.cancel(result.loop.inbox, "session_closed")
-    result.withdraw(result.loop.steers, "session_closed")
+def end_given_back(course: Course, loops: list[Loop]) -> None:
+    """Marked turns that nobody has a lease on end at once, by the request itself (E2), below those above them."""
+    for loop in loops:
+        turn = course.state.loops[loop.id].turn
+        if turn is not None and turn.given_back() and turn.mark is not None and not at_work_below(course.state, loop):
+            interrupted(course, loop.id, EndTurn(turn.id, turn.epoch, "request", phase="waiting"))
+
+
+def at_work_below(state: State, loop: Loop) -> list[Turn]:
+    """The running turns of the delegates below a loop, the deepest first."""
+    return [each.turn for each in state.below(loop) if each.turn is not None]
+
+
+def end_below(course: Course, loop: Loop, request: str) -> bool:
+    """A turn that is about to end takes its delegates along (cause `parent`); whether all of them have ended by now."""
+    fresh = [turn for turn in at_work_below(course.state, loop) if turn.mark is None]
+    if fresh:
+        data = {
+            "request": request,
+            "scope": loop.id,
+            "turns": [turn.id for turn in fresh],
+            "queue": "run",
+            "phases": {turn.id: phase_of(turn, course.context) for turn in fresh},
+            "cause": "parent",
+        }
+        course.add(Draft("InterruptRequested", data))
+    for child in course.state.below(loop):
+        if child.turn is None:
+            close_delegate(course, child.id, Settlement("interrupted", WITH_ITS_PARENT))
+    end_given_back(course, course.state.below(loop))
+    return not at_work_below(course.state, loop)
+
+
+def phase_of(turn: Turn, context: Context) -> str:
+    """What the turn is doing: what the log proves, refined by what its worker says (A1)."""
+    if turn.given_back():
+        return "waiting"
+    if any(call.status == "started" and call.child is None for call in turn.calls or ()):
+        return "tool"
+    if turn.delegated():
+        return "delegate"
+    if open_gates(turn):
+        return "gate"
+    phase = context.phases.get(turn.id)
+    return "model" if phase is None or phase.phase not in ("model", "retry") else phase.phase
+
+
+def settle_rest(course: Course, loop: Loop, turn: Turn, why: str, known: dict[str, Settlement]) -> list[Settlement]:
+    """Close the turn's gates, its idle delegates and every open call; `known` is what is known of started ones (C4)."""
+    for child in course.state.below(loop):
+        _close(course, child.id)
+    settlements = []
+    for call in turn.calls or ():
+        if call.status == "settled":
+            continue
+        settlement = (known.get(call.call) if call.status == "started" else None) or unsettled(
+            call, "" if call.status == "started" else why, course.context
+        )
+        settlements.append(settlement)
+        course.add(*settled(course.state, loop, turn, call, settlement))
+    return settlements
+
+
+def interrupted(course: Course, loop_id: str, command: EndTurn) -> None:
+    """Settle what is open and write the one terminal of an interrupted or lost turn (C6, E8)."""
+    loop, context = course.state.loops[loop_id], course.context
+    turn = loop.turn
+    assert turn is not None
+    request = None if turn.mark is None else course.state.requests[turn.mark]
+    left = survivors(turn, context)
+    course.add(*closed(loop, turn, "ended" if request is None else "stop"))
+    settlements = settle_rest(course, loop, turn, "Not run: the turn ended first.", dict(command.settlements))
+    ended = [process for settlement in settlements for process in settlement.processes.get("ended", ())]
+    left += [process for settlement in settlements for process in settlement.processes.get("surviving", ())]
+    alive = bool(left) or command.unknown
+    column: Column = "survivors" if alive else _column(request, command)
+    rest = fates(course.state, loop, turn, column, context, request)
+    why = _whose(command, request, context)
+    data = {
+        **why,
+        "ended_by": command.by,
+        "phase": request.phases.get(turn.id, command.phase) if request is not None else command.phase,
+        "acknowledged_ms": command.acknowledged_ms,
+        "settled_ms": max(0, context.now_ms - request.at_ms) if request is not None else command.settled_ms,
+        "steps_kept": turn.kept,
+        "cut_off": dict(command.cut_off) if any(command.cut_off.values()) else {"text": ""},
+        "processes": {"ended": ended, "surviving": left, "unknown": command.unknown},
+        "gates": open_gates(turn),
+        "inputs": rest.inputs,
+        "steers": rest.steers,
+        "usage": add_usage(turn.usage, command.usage),
+        "cost": total_cost(turn),
+    }
+    if alive:
+        data |= held_note(course.state)
+    who, cause = (None, None) if request is None else (actor_from(request.actor), request.cause)
+    terminal = Draft("TurnInterrupted", data, loop.id, turn.id, actor=who, cause=cause)
+    finish(course, loop, terminal, rest, _outcome(why, None if who is None else who.name))
+
+
+def _column(request: Request | None, command: EndTurn) -> Column:
+    """The column of table F that the terminal's cause chooses: a stop's own choice, a budget's, a lost worker's."""
+    if request is not None:
+        return request.queue
+    return "failed" if command.cause == "budget" else "lost"
+
+
+def _whose(command: EndTurn, request: Request | None, context: Context) -> dict[str, Any]:
+    if request is None:
+        return {"cause": command.cause, "which": command.which} if command.which else {"cause": command.cause}
+    data: dict[str, Any] = {"request": request.id, "cause": request.why}
+    reason = context.text(request.seq, "reason")
+    if isinstance(reason, str):  # it may have been erased since
+        data["reason"] = reason
+    return data
+
+
+def _outcome(why: dict[str, Any], who: str | None) -> Settlement:
+    """What the parent of a delegate that was ended gets for its call (G3)."""
+    match why["cause"]:
+        case "worker_lost":
+            return Settlement("lost")
+        case "budget":
+            return Settlement("error", f"The delegate has used up its limit ({why['which']}).", code="budget")
+        case "person" | "token" | "admin":
+            reason = f" The reason given: {why['reason']}" if "reason" in why else ""
+            return Settlement("interrupted", f"{who} stopped the delegate.{reason}")
+    return Settlement("interrupted")

@@ -10,16 +10,15 @@ from typing import Any
 
 from sessions_app.engine.commands import EndTurn, GiveReason, Interrupt, Settlement, SurvivorsEnded, Then
 from sessions_app.engine.decide.context import Context, Decision, find_loop, held_turn, open_session
-from sessions_app.engine.decide.ending import Aftermath, Column, actor_of, aftermath, dispose, held_note, survivors
-from sessions_app.engine.decide.gates import closed, open_gates
+from sessions_app.engine.decide.course import Course
+from sessions_app.engine.decide.ending import close_delegate, end_below, end_given_back, interrupted, phase_of
+from sessions_app.engine.decide.fates import Aftermath, dispose, return_all
 from sessions_app.engine.decide.inputs import changed, find_input, queued
-from sessions_app.engine.decide.steps import settled, unsettled
+from sessions_app.engine.decide.settling import kills
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_size, check_text
-from sessions_app.engine.state import Call, Loop, Request, State, Turn, add_usage, total_cost, without
-
-CAUSES = {"person": "person", "token": "token", "agent": "token", "admin": "admin", "system": "closing"}
+from sessions_app.engine.state import Loop, Request, State, Turn, without
 
 
 def interrupt(state: State, command: Interrupt, context: Context) -> Decision:
@@ -28,19 +27,18 @@ def interrupt(state: State, command: Interrupt, context: Context) -> Decision:
     if state.status != "open":
         ending = [loop.turn for loop in state.loops.values() if loop.turn is not None]
         return Decision((), _receipt(False, False, ending, "closing"), "closing")
-    targets = _targets(state, command.loop)
-    running = [loop.turn for loop in targets if loop.turn is not None and command.turn in (None, loop.turn.id)]
-    if command.turn is not None and not running:
+    targets = _targets(state, command)
+    if not targets:
         return _nothing(state, command, context, "turn_over")
-    fresh = [turn for turn in running if turn.mark is None]
-    if fresh:
-        return _mark(state, command, context, fresh)
+    running = [loop.turn for loop in targets if loop.turn is not None]
+    if any(turn.mark is None for turn in running):
+        return _mark(state, command, context, targets)
     if running:
         return _join(state, command, context, running)
     waiting = [loop for loop in targets if loop.runnable()]
     if waiting:
         return _not_started(state, command, context, waiting)
-    return _nothing(state, command, context, "idle")
+    return _idle(state, command, context, targets)
 
 
 def _check(state: State, command: Interrupt, context: Context) -> None:
@@ -59,17 +57,15 @@ def _check(state: State, command: Interrupt, context: Context) -> None:
         find_input(state, command.then.input)
 
 
-def _targets(state: State, loop_id: str | None) -> list[Loop]:
-    """Every live loop, or one with all below it (E1)."""
-    if loop_id is None:
-        return list(state.loops.values())
-    top = find_loop(state, loop_id)
-    return [loop for loop in state.loops.values() if _is_below(state, loop, top)]
-
-
-def _is_below(state: State, loop: Loop, top: Loop) -> bool:
-    """Whether `loop` is `top` or one of its delegates, however deep."""
-    return loop.id == top.id or (loop.parent is not None and _is_below(state, state.loops[loop.parent], top))
+def _targets(state: State, command: Interrupt) -> list[Loop]:
+    """Every live loop, or one with all below it (E1), children first; none where the named turn is over (E5)."""
+    top = find_loop(state, command.loop) if command.loop is not None or command.turn is None else None
+    if command.turn is not None:
+        found = state.turn(command.turn)
+        if found is None or (top is not None and found[0] not in (top, *state.below(top))):
+            return []
+        top = found[0]
+    return [] if top is None else [*state.below(top), top]
 
 
 def _receipt(
@@ -109,25 +105,28 @@ def _requested(command: Interrupt, turns: list[str], queue: str, phases: dict[st
     }
     if command.reason:
         data["reason"] = command.reason
+    if command.keep_background:
+        data["keep_background"] = True
     return Draft("InterruptRequested", data)
 
 
-def phase_of(turn: Turn, context: Context) -> str:
-    """What the turn is doing: what the log proves, refined by what its worker says (A1)."""
-    if any(call.status == "started" for call in turn.calls or ()):
-        return "tool"
-    if open_gates(turn):
-        return "gate"
-    phase = context.phases.get(turn.id)
-    return "model" if phase is None or phase.phase in ("tool", "gate") else phase.phase
-
-
-def _mark(state: State, command: Interrupt, context: Context, fresh: list[Turn]) -> Decision:
+def _mark(state: State, command: Interrupt, context: Context, targets: list[Loop]) -> Decision:
+    """Mark what runs and is not marked yet; a turn that nobody has ends in the same decision (E2)."""
+    running = [loop.turn for loop in targets if loop.turn is not None]
+    fresh = [turn for turn in running if turn.mark is None]
     phases = {turn.id: phase_of(turn, context) for turn in fresh}
     queue = command.queue or state.settings.get("stop_queue", "run")
-    requested = _requested(command, list(phases), queue, phases)
-    then = _then(state, command, context, command.request)
-    return Decision((requested, *then), _receipt(True, False, fresh, None, command.then))
+    course = Course(state, context)
+    course.add(_requested(command, list(phases), queue, phases))
+    course.add(*_then(state, command, context, command.request), *_kills(command, targets))
+    end_given_back(course, targets)
+    note = "joined" if len(fresh) < len(running) else None
+    return course.decision(_receipt(True, False, running, note, command.then))
+
+
+def _kills(command: Interrupt, targets: list[Loop]) -> list[Draft]:
+    """What their turns left running in the background ends too, unless the request spares it (E13)."""
+    return [] if command.keep_background else [each for loop in targets for each in kills(loop)]
 
 
 def _join(state: State, command: Interrupt, context: Context, running: list[Turn]) -> Decision:
@@ -137,16 +136,33 @@ def _join(state: State, command: Interrupt, context: Context, running: list[Turn
 
 
 def _not_started(state: State, command: Interrupt, context: Context, waiting: list[Loop]) -> Decision:
-    """Nothing runs yet, but something would: hold it, unless the request itself said `run` (E11)."""
+    """Nothing runs yet, but something would: hold it, unless the request itself said `run` (E11).
+
+    A delegate that has not begun has nothing to wait for then: it closes, unless a message was sent with the stop.
+    """
     queue = command.queue or "hold"
     spared = "" if command.then is None else command.then.input
-    events = [_requested(command, [], queue, {})]
+    course = Course(state, context)
+    course.add(_requested(command, [], queue, {}))
     for loop in waiting:
         result = Aftermath(replace(loop, inbox=without(loop.inbox, spared)), context, held_by=command.request)
-        dispose(result, queue)
-        events += result.events
-    events += _then(state, command, context, None)
-    return Decision(tuple(events), _receipt(True, False, [], "not_started", command.then))
+        if loop.parent is None or command.then is not None:
+            dispose(result, queue)
+        else:
+            return_all(result, "loop_closed")
+        course.add(*result.events)
+    course.add(*_then(state, command, context, None), *_kills(command, waiting))
+    for loop in waiting:
+        if loop.parent is not None and course.state.loops[loop.id].next_input() is None:
+            close_delegate(course, loop.id, Settlement("interrupted", f"{context.actor.name} stopped the delegate."))
+    return course.decision(_receipt(True, False, [], "not_started", command.then))
+
+
+def _idle(state: State, command: Interrupt, context: Context, targets: list[Loop]) -> Decision:
+    """Nothing runs but, perhaps, what was declared as background; that ends (E13)."""
+    ends = [] if command.then is None else _then(state, command, context, None)
+    ends += _kills(command, targets)
+    return Decision(tuple(ends), _receipt(False, False, [], "idle", command.then), None if ends else "idle")
 
 
 def _nothing(state: State, command: Interrupt, context: Context, note: str) -> Decision:
@@ -155,65 +171,15 @@ def _nothing(state: State, command: Interrupt, context: Context, note: str) -> D
 
 
 def end_turn(state: State, command: EndTurn, context: Context) -> Decision:
-    """Settle what is open and write the one terminal of an interrupted or lost turn (C6, E8)."""
+    """Settle what is open and write the one terminal of an interrupted or lost turn (C6, E8), after its delegates."""
     loop, turn = held_turn(state, command.turn, command.epoch)
-    request = None if turn.mark is None else state.requests[turn.mark]
-    if request is None and command.cause is None:
+    if turn.mark is None and command.cause is None:
         raise Refused("invalid", "The turn is not marked.")
-    settlements = [(call, _settlement(call, command, context)) for call in turn.calls or () if call.status != "settled"]
-    ended = [process for _, settlement in settlements for process in settlement.processes.get("ended", ())]
-    surviving = survivors(turn, context)
-    surviving += [process for _, settlement in settlements for process in settlement.processes.get("surviving", ())]
-    alive = bool(surviving) or command.unknown
-    column: Column = "survivors" if alive else _column(request, command)
-    rest = aftermath(state, loop, turn, column, context, request)
-    data = {
-        **_whose(command, request, context),
-        "ended_by": command.by,
-        "phase": request.phases.get(turn.id, command.phase) if request is not None else command.phase,
-        "acknowledged_ms": command.acknowledged_ms,
-        "settled_ms": max(0, context.now_ms - request.at_ms) if request is not None else command.settled_ms,
-        "steps_kept": turn.kept,
-        "cut_off": dict(command.cut_off) if any(command.cut_off.values()) else {"text": ""},
-        "processes": {"ended": ended, "surviving": surviving, "unknown": command.unknown},
-        "gates": open_gates(turn),
-        "inputs": rest.inputs,
-        "steers": rest.steers,
-        "usage": add_usage(turn.usage, command.usage),
-        "cost": total_cost(turn),
-    }
-    if alive:
-        data |= held_note(state)
-    who = None if request is None else actor_of(request)
-    terminal = Draft(
-        "TurnInterrupted", data, loop.id, turn.id, actor=who, cause=None if request is None else request.cause
-    )
-    events = closed(loop, turn, "ended" if request is None else "stop")
-    events += [settled(loop, turn, call, settlement) for call, settlement in settlements]
-    return Decision((*events, terminal, *rest.events), {"outcome": "interrupted"})
-
-
-def _settlement(call: Call, command: EndTurn, context: Context) -> Settlement:
-    known = command.settlements.get(call.call) if call.status == "started" else None
-    return known or unsettled(call, "" if call.status == "started" else "Not run: the turn ended first.", context)
-
-
-def _column(request: Request | None, command: EndTurn) -> Column:
-    """The column of table F that the terminal's cause chooses: a stop's own choice, a budget's, a lost worker's."""
-    if request is not None:
-        return request.queue
-    return "failed" if command.cause == "budget" else "lost"
-
-
-def _whose(command: EndTurn, request: Request | None, context: Context) -> dict[str, Any]:
-    if request is None:
-        return {"cause": command.cause, "which": command.which} if command.which else {"cause": command.cause}
-    cause = "closing" if request.closing else CAUSES[request.actor["kind"]]
-    data: dict[str, Any] = {"request": request.id, "cause": cause}
-    reason = context.text(request.seq, "reason")
-    if isinstance(reason, str):  # it may have been erased since
-        data["reason"] = reason
-    return data
+    course = Course(state, context)
+    if not end_below(course, loop, command.request):
+        return course.decision({"outcome": "waiting"})
+    interrupted(course, loop.id, command)
+    return course.decision({"outcome": "interrupted"})
 
 
 def give_reason(state: State, command: GiveReason, context: Context) -> Decision:
@@ -233,6 +199,8 @@ def survivors_ended(state: State, command: SurvivorsEnded, context: Context) -> 
     for call in () if running is None else running[1].calls or ():
         if call.call == command.call and call.status == "started":
             raise Refused("unavailable", "The call has not been settled yet.", retry_after=0.5)
+        if call.call == command.call and call.status == "planned":
+            raise Refused("invalid", "The call has not started: nothing can have survived it.", call=call.call)
     processes = {"ended": list(command.ended), "surviving": [], "background": []}
     return Decision(
         (Draft("ProcessesEnded", {"call": command.call, "processes": processes}, command.loop, command.turn),)

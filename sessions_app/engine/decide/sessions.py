@@ -4,12 +4,14 @@ from typing import Any
 
 from sessions_app.engine.commands import ChangeSession, Close, Erase, SetMember
 from sessions_app.engine.decide.context import Context, Decision, open_session
-from sessions_app.engine.decide.ending import Aftermath, return_all
-from sessions_app.engine.decide.interrupting import phase_of
+from sessions_app.engine.decide.course import Course
+from sessions_app.engine.decide.ending import end_given_back, phase_of
+from sessions_app.engine.decide.fates import Aftermath, return_all
+from sessions_app.engine.decide.settling import kills
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import REASON_BYTES, TITLE_BYTES, check_text
-from sessions_app.engine.state import State
+from sessions_app.engine.state import Loop, State
 
 SETTINGS = {"keep_partial_reply": (True, False), "stop_queue": ("run", "hold", "clear")}
 """What a session's settings may hold: whether a cut-off reply goes to the model (C3), and a stop's default for what
@@ -22,30 +24,31 @@ def close(state: State, command: Close, context: Context) -> Decision:
         return Decision((), {"closed": True}, "closed")
     if state.status == "closing":
         return Decision((), {"closed": False}, "closing")
-    latch = Draft("SessionChanged", {"closing": True})
-    turns = [loop.turn for loop in state.loops.values() if loop.turn is not None]
-    if not turns:
-        return Decision((latch, *_end(state, context)), {"closed": True})
-    fresh = [turn for turn in turns if turn.mark is None]
-    data = {
-        "request": command.request,
-        "scope": "session",
-        "turns": [turn.id for turn in fresh],
-        "queue": "clear",
-        "phases": {turn.id: phase_of(turn, context) for turn in fresh},
-    }
-    marks = (Draft("InterruptRequested", data),) if fresh else ()
-    return Decision((latch, *marks), {"closed": False})
+    course = Course(state, context)
+    course.add(Draft("SessionChanged", {"closing": True}))
+    loops = [*state.below(state.primary()), state.primary()]
+    running = [loop.turn for loop in loops if loop.turn is not None]
+    fresh = [turn for turn in running if turn.mark is None]
+    if fresh:
+        phases = {turn.id: phase_of(turn, context) for turn in fresh}
+        data = {
+            "request": command.request, "scope": "session", "turns": list(phases), "queue": "clear", "phases": phases,
+        }  # fmt: skip
+        course.add(Draft("InterruptRequested", data))
+    course.add(*(each for loop in loops for each in kills(loop)))
+    if not running:
+        _give_back(course, loops)
+    end_given_back(course, loops)
+    return course.decision({"closed": course.state.status == "closed"})
 
 
-def _end(state: State, context: Context) -> list[Draft]:
+def _give_back(course: Course, loops: list[Loop]) -> None:
     """What is left to do when nothing runs: everything that waits goes back."""
-    events: list[Draft] = []
-    for loop in state.loops.values():
-        result = Aftermath(loop, context)
-        return_all(result)
-        events += result.events
-    return [*events, Draft("SessionIdle"), Draft("SessionClosed")]
+    for loop in loops:
+        result = Aftermath(loop, course.context)
+        return_all(result, "session_closed")
+        course.add(*result.events)
+    course.add(Draft("SessionIdle"), Draft("SessionClosed"))
 
 
 def change_session(state: State, command: ChangeSession, context: Context) -> Decision:

@@ -5,11 +5,25 @@ that finds its turn marked commits nothing new and is told so (`marked`), except
 said as it ended (C4). From the mark on, only `EndTurn` ends the turn.
 """
 
-from sessions_app.engine.commands import BeginStep, Claim, Fail, FinishModel, Settlement, SettleTool, StartTool
+from sessions_app.engine.commands import (
+    BeginStep,
+    Claim,
+    Fail,
+    FinishModel,
+    HandOver,
+    Settlement,
+    SettleTool,
+    StartTool,
+)
+from sessions_app.engine.decide import delegates
 from sessions_app.engine.decide.context import Context, Decision, held_turn
-from sessions_app.engine.decide.ending import aftermath, holding
+from sessions_app.engine.decide.course import Course
+from sessions_app.engine.decide.ending import end_below, finish, holding, settle_rest
+from sessions_app.engine.decide.fates import fates
 from sessions_app.engine.decide.gates import ask, closed, judge
 from sessions_app.engine.decide.inputs import folded
+from sessions_app.engine.decide.settling import FORBIDDEN, NOT_RUN_URGENT, not_run, settle, settled, step_done
+from sessions_app.engine.decide.spending import left_ms
 from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
@@ -18,21 +32,46 @@ from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, total_
 from sessions_app.engine.text import clean_json
 
 MARKED = Decision((), {"marked": True})
-NOT_RUN_URGENT = "Not run: a person's urgent message came first."
-FORBIDDEN = "Not run: this agent may only read and plan in this step."
 
 
 def claim(state: State, command: Claim, context: Context) -> Decision:
-    """Start the loop's next turn, if it has one and nobody runs it; a second delivery finds it taken (J1)."""
+    """Start the loop's next turn, or go on with the one that was given back; a second delivery finds it taken (J1)."""
     loop = state.loops.get(command.loop)
-    entry = None if loop is None else loop.next_input()
-    if loop is None or entry is None or state.status != "open" or not loop.runnable():
+    if loop is None or not state.claimable(loop):
         return Decision((), {"claimed": False})
-    epoch, index = loop.epoch + 1, loop.turns + 1
+    epoch, index, turn, entry = loop.epoch + 1, loop.turns + 1, loop.turn, loop.next_input()
+    if turn is not None:
+        return _resume(loop, turn, command, epoch, context) if command.resume else Decision((), {"claimed": False})
+    assert entry is not None
     data = {"index": index, "input": entry.id, "worker": command.worker, "epoch": epoch}
     return Decision(
         (Draft("TurnStarted", data, loop.id, command.turn),),
         {"claimed": True, "turn": command.turn, "epoch": epoch, "step": 1, "index": index},
+    )
+
+
+def _resume(loop: Loop, turn: Turn, command: Claim, epoch: int, context: Context) -> Decision:
+    """The same turn, where it was left (J4). `left_ms`: how long it may work on (B7)."""
+    resumed = Draft("TurnResumed", {"worker": command.worker, "epoch": epoch}, loop.id, turn.id, turn.step)
+    receipt = {
+        "claimed": True, "turn": turn.id, "epoch": epoch, "step": turn.step, "index": turn.index, "resumed": True,
+        "planned": turn.calls is not None, "left_ms": left_ms(turn, context.now_ms),
+    }  # fmt: skip
+    return Decision((resumed,), receipt)
+
+
+def hand_over(state: State, command: HandOver, context: Context) -> Decision:
+    """A turn is given back where nothing of it runs but its delegates; whoever claims it goes on with it (J4)."""
+    loop, turn = held_turn(state, command.turn, command.epoch)
+    if turn.mark is not None:
+        return MARKED
+    if any(call.status == "started" and call.child is None for call in turn.calls or ()):
+        raise Refused("invalid", "A running call cannot be handed over.")
+    data: dict[str, object] = {"from_worker": turn.worker, "at": command.at}
+    if command.usage:
+        data["usage"] = dict(command.usage)
+    return Decision(
+        (Draft("TurnHandedOver", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "handed_over"}
     )
 
 
@@ -129,8 +168,11 @@ def _answer(state: State, loop: Loop, turn: Turn, command: FinishModel, context:
         **holding(state, turn, context),
     }
     terminal = Draft("TurnDone", data, loop.id, turn.id)
-    rest = aftermath(state, loop, turn, "done", context)
-    return Decision((done, terminal, *rest.events), {"marked": False, "outcome": "done"})
+    rest = fates(state, loop, turn, "done", context)
+    course = Course(state, context)
+    course.add(done)
+    finish(course, loop, terminal, rest, Settlement("ok", command.text))
+    return course.decision({"marked": False, "outcome": "done"})
 
 
 def _find_call(turn: Turn, step: int, call_id: str) -> Call:
@@ -148,68 +190,40 @@ def start_tool(state: State, command: StartTool, context: Context) -> Decision:
     call = _find_call(turn, command.step, command.call)
     if call.status != "planned":
         raise Refused("stale", "That call has started already.", call=call.call)
-    if call is not next(each for each in turn.calls or () if each.status != "settled"):
+    if not _is_next(turn, call, command):
         raise Refused("stale", "An earlier call of the reply has not settled.", call=call.call)
     if any(steer.urgent for steer in loop.ready_steers()):
-        return _skip_rest(loop, turn)
+        return _skip_rest(state, loop, turn)
     unasked = not_run(call, context)
     if unasked is not None:
-        return _settle(loop, turn, call, unasked)
+        return _settle(state, loop, turn, call, unasked)
     verdict, rule = judge(state, turn, call, command.effect, context)
     if verdict == "forbidden":
-        return _settle(loop, turn, call, Settlement("not_run", FORBIDDEN))
+        return _settle(state, loop, turn, call, Settlement("not_run", FORBIDDEN))
     if verdict == "ask" and command.effect is not None:
         return ask(loop, turn, call, command, command.effect)
+    if command.child is not None:
+        return delegates.start(state, loop, turn, call, command, command.child)
     data = {"call": call.call, "tool": call.tool, "arguments": command.arguments}
     if rule is not None:
         data["rule"] = rule  # every call that a person let run says who and by what (H3)
     return Decision((Draft("ToolStarted", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "started"})
 
 
-def settled(loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> Draft:
-    """The one settlement of a call (C4)."""
-    data: dict[str, object] = {
-        "call": call.call,
-        "tool": call.tool,
-        "outcome": settlement.outcome,
-        "output": settlement.output,
-        "duration_ms": settlement.duration_ms,
-        "processes": dict(settlement.processes),
-    }
-    if settlement.exit is not None:
-        data["exit"] = settlement.exit
-    if settlement.replaced:
-        data["replaced"] = True
-    return Draft("ToolSettled", data, loop.id, turn.id, turn.step)
+def _is_next(turn: Turn, call: Call, command: StartTool) -> bool:
+    """Calls run one at a time in reply order; only delegates run beside each other (C2)."""
+    first = next(each for each in turn.calls or () if each.status != "settled" and each not in turn.delegated())
+    return call is first and (command.child is not None or not turn.delegated())
 
 
-def not_run(call: Call, context: Context) -> Settlement | None:
-    """How a call settles that was denied, or whose gate closed; None for one that may still run."""
-    if call.answer == "deny":
-        message = context.text(call.seq or 0, "message")
-        return Settlement("denied", message if isinstance(message, str) else "")
-    if call.answer == "closed":
-        by_steer = context.payload(call.seq or 0)["reason"] == "steer"
-        return Settlement("not_run", NOT_RUN_URGENT if by_steer else FORBIDDEN)
-    return None
-
-
-def unsettled(call: Call, why: str, context: Context) -> Settlement:
-    """How an open call settles when its turn ends and nobody knows more of it (C4)."""
-    if call.status == "started":
-        return Settlement("lost", why)
-    return not_run(call, context) or Settlement("not_run", why)
-
-
-def _step_done(loop: Loop, turn: Turn) -> Draft:
-    return Draft("StepDone", {"usage": dict(turn.step_usage or {})}, loop.id, turn.id, turn.step)
-
-
-def _skip_rest(loop: Loop, turn: Turn) -> Decision:
-    rest = [call for call in turn.calls or () if call.status == "planned"]
+def _skip_rest(state: State, loop: Loop, turn: Turn) -> Decision:
+    """No call of the step starts any more; with the delegates that run already the step is over when they are."""
     events = closed(loop, turn, "steer")
-    events += [settled(loop, turn, call, Settlement("not_run", NOT_RUN_URGENT)) for call in rest]
-    events += [_step_done(loop, turn), *delivered(loop, turn, turn.step + 1)]
+    for call in turn.calls or ():
+        if call.status == "planned":
+            events += settled(state, loop, turn, call, Settlement("not_run", NOT_RUN_URGENT))
+    if not turn.delegated():
+        events += [step_done(loop, turn), *delivered(loop, turn, turn.step + 1)]
     return Decision(tuple(events), {"marked": False, "outcome": "skipped"})
 
 
@@ -219,26 +233,25 @@ def settle_tool(state: State, command: SettleTool, context: Context) -> Decision
     call = _find_call(turn, command.step, command.call)
     if call.status != "started":
         raise Refused("stale", "That call is not running.", call=call.call)
-    return _settle(loop, turn, call, command.settlement)
+    return _settle(state, loop, turn, call, command.settlement)
 
 
-def _settle(loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> Decision:
-    """One call's settlement, and with the last one's the step's end, unless a stop is about to end the turn."""
-    events = [settled(loop, turn, call, settlement)]
-    last = all(other.status == "settled" or other.call == call.call for other in turn.calls or ())
-    if last and turn.mark is None:
-        events.append(_step_done(loop, turn))
+def _settle(state: State, loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> Decision:
+    events = settle(state, loop, turn, call, settlement)
     return Decision(tuple(events), {"marked": turn.mark is not None, "outcome": "settled"})
 
 
 def fail(state: State, command: Fail, context: Context) -> Decision:
-    """The turn ends by a fault; a mark of the same turn beats it (E3)."""
+    """The turn ends by a fault, after its delegates; a mark of the same turn beats it (E3, G3)."""
     loop, turn = held_turn(state, command.turn, command.epoch)
     if turn.mark is not None:
         return MARKED
-    rest = [call for call in turn.calls or () if call.status != "settled"]
-    events = closed(loop, turn, "ended")
-    events += [settled(loop, turn, call, unsettled(call, "The turn failed.", context)) for call in rest]
+    course = Course(state, context)
+    if not end_below(course, loop, command.request):
+        return course.decision({"marked": False, "outcome": "waiting"})
+    loop, turn = held_turn(course.state, command.turn, command.epoch)
+    course.add(*closed(loop, turn, "ended"))
+    settle_rest(course, loop, turn, "The turn failed.", {})
     data: dict[str, object] = {
         "error": {"code": command.code, "detail": command.detail},
         "steps": turn.kept,
@@ -249,6 +262,9 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
     }
     if command.cut_off:
         data["cut_off"] = dict(command.cut_off)
-    events.append(Draft("TurnFailed", data, loop.id, turn.id))
-    events += aftermath(state, loop, turn, "failed", context).events
-    return Decision(tuple(events), {"marked": False, "outcome": "failed"})
+    terminal = Draft("TurnFailed", data, loop.id, turn.id)
+    rest = fates(course.state, loop, turn, "failed", course.context)
+    finish(
+        course, loop, terminal, rest, Settlement("error", f"The delegate failed: {command.detail}", code=command.code)
+    )
+    return course.decision({"marked": False, "outcome": "failed"})

@@ -9,22 +9,26 @@
  * @typedef {{ id: string, agency: string, delivery: string, author: Author, seq: number, text_seq: number, held: boolean }} Input
  * @typedef {{ id: string, urgent: boolean, author: Author, seq: number, text_seq: number, held: boolean, for_turn: string | null }} Steer
  * @typedef {{ call: string, tool: string, status: "planned" | "started" | "settled", gate: string | null,
- *   answer: "open" | "allow" | "deny" | "closed" | null, seq: number | null }} Call
+ *   answer: "open" | "allow" | "deny" | "closed" | null, seq: number | null, child: string | null }} Call
  * @typedef {{ id: string, kind: string, tool: string, seq: number }} Rule
  * @typedef {{ id: string, index: number, opening: Input, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
- *   mark: string | null, survivors: { call: string, seq: number }[], mode: string, limits: Record<string, number>,
- *   unpriced: boolean, waited_ms: number, asked_ms: number | null, planned: number | null, repeats: number }} Turn
+ *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], mode: string, limits: Record<string, number>,
+ *   unpriced: boolean, waited_ms: number, asked_ms: number | null, planned: number | null, repeats: number,
+ *   delegates: number }} Turn
+ * @typedef {{ call: string, turn: string, seq: number, at_ms: number, worker: string,
+ *   killer: { actor: Actor, cause: string | null } | null }} Background
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
- *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input | null, limits: Record<string, number> }} Loop
+ *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input | null, limits: Record<string, number>,
+ *   background: Background[] }} Loop
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
- *   phases: Record<string, string>, closing: boolean, then: string[] }} Request
+ *   phases: Record<string, string>, why: string, then: string[], keep_background: boolean }} Request
  * @typedef {{ v: number, status: "open" | "closing" | "closed", loops: Record<string, Loop>, requests: Record<string, Request>,
  *   settings: Record<string, any>, titled: boolean, rules: Rule[],
  *   spent: { cost: number, day: number, day_cost: number } }} State
  */
 
-export const FOLD = 2;
+export const FOLD = 3;
 
 /** The state before the first event. @returns {State} */
 export function initial() {
@@ -132,15 +136,38 @@ function paid(state, event) {
   return { ...next, spent: { cost: spent.cost + cost, day, day_cost: cost + (spent.day === day ? spent.day_cost : 0) } };
 }
 
-/** The wait at a gate is over; it does not count as work (B7). @param {State} state @param {LogEvent} event @returns {State} */
-function waited(state, event) {
+/** The wait for an answer or a worker is over; it does not count as work (B7). @param {Turn} turn @param {LogEvent} event @returns {Turn} */
+function withoutWait(turn, event) {
   const at = Date.parse(event.at);
-  return changeTurn(state, event, (turn) => ({ ...turn, asked_ms: null, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) }));
+  return { ...turn, asked_ms: null, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) };
 }
+
+/** A gate is answered or closed; a turn that was given back goes on waiting, for its worker. @param {State} state @param {LogEvent} event @returns {State} */
+function waited(state, event) {
+  return changeTurn(state, event, (turn) => ({ ...withoutWait(turn, event), asked_ms: turn.worker ? null : Date.parse(event.at) }));
+}
+
+/** Whether an event is about that call of that turn. @param {LogEvent} event @param {{ call: string, turn: string }} each */
+const names = (event, each) => each.turn === event.turn && each.call === event.data.call;
+
+/** What a delegate's turn has used, and what survived it, is its parent's from now on (B7, E7). @param {State} state @param {Loop} loop @param {LogEvent} event @returns {State} */
+function rolledUp(state, loop, event) {
+  const parent = state.loops[loop.parent || ""];
+  if (!parent?.turn || !loop.turn) return state;
+  const { usage, cost = null } = event.data;
+  let turn = parent.turn;
+  if (Object.keys(usage).length) {
+    turn = { ...turn, usage: addUsage(turn.usage, usage), cost: cost === null ? turn.cost : (turn.cost || 0) + cost, unpriced: turn.unpriced || cost === null };
+  }
+  return withLoop(state, { ...parent, turn: { ...turn, survivors: [...turn.survivors, ...loop.turn.survivors] } });
+}
+
+/** The cause of a stop by the kind of its actor, where nothing else is said (E8). @type {Record<string, string>} */
+const CAUSES = { person: "person", token: "token", agent: "token", admin: "admin", system: "closing" };
 
 /** @param {State} state @param {LogEvent} event @returns {State} */
 function turnEnded(state, event) {
-  const next = changeLoop(state, event, { turn: null });
+  const next = rolledUp(changeLoop(state, event, { turn: null }), loopOf(state, event), event);
   const running = new Set(Object.values(next.loops).map((loop) => loop.turn?.id));
   const requests = Object.entries(next.requests).filter(([, request]) => request.turns.some((turn) => running.has(turn)));
   return { ...next, requests: Object.fromEntries(requests) };
@@ -162,11 +189,18 @@ const RULES = {
     const loops = Object.entries(state.loops).map(([id, loop]) => [id, { ...loop, status: "closed" }]);
     return { ...state, status: "closed", loops: Object.fromEntries(loops), requests: {} };
   },
-  LoopStarted: (state, { loop, data }) =>
-    withLoop(state, {
+  LoopStarted(state, { loop, data }) {
+    const made = {
       id: loop || "", agent: data.agent, model: data.model, mode: data.mode, parent: data.parent ?? null,
-      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null, limits: {},
-    }),
+      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null, limits: {}, background: [],
+    };
+    const parent = state.loops[data.parent || ""];
+    if (!parent?.turn) return withLoop(state, made);
+    const calls = (parent.turn.calls || []).map((call) => (call.call === data.call ? { ...call, child: made.id } : call));
+    const turn = { ...parent.turn, calls, delegates: parent.turn.delegates + 1 };
+    return withLoop(withLoop(state, { ...parent, turn }), { ...made, limits: parent.limits });
+  },
+  LoopClosed: (state, event) => changeLoop(state, event, { status: "closed" }),
   LoopIdle: (state, event) => changeLoop(state, event, { status: "idle" }),
   InputQueued(state, event) {
     const { data, seq } = event;
@@ -202,25 +236,51 @@ const RULES = {
       id: event.turn || "", index: data.index, opening, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
       step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], mode: loopOf(state, event).mode,
       limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
+      delegates: 0,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
     return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null });
   },
+  TurnHandedOver: (state, event) => // nobody has it, and until somebody does it does not work (B7)
+    changeTurn(state, event, (turn) => ({ ...turn, worker: "", asked_ms: turn.asked_ms ?? Date.parse(event.at), usage: addUsage(turn.usage, event.data.usage) })),
+  TurnResumed(state, event) {
+    const { worker, epoch } = event.data;
+    return changeTurn(changeLoop(state, event, { epoch }), event, (turn) => {
+      const resumed = { ...turn, worker, epoch };
+      return (turn.calls || []).some((call) => call.answer === "open") ? resumed : withoutWait(resumed, event);
+    });
+  },
   StepPlanned: (state, event) =>
     changeTurn(paid(state, event), event, (turn) => ({
       ...turn, planned: event.seq, repeats: event.data.repeats ?? 1,
-      calls: event.data.calls.map((/** @type {any} */ { call, tool }) => ({ call, tool, status: "planned", gate: null, answer: null, seq: null })),
+      calls: event.data.calls.map((/** @type {any} */ { call, tool }) => ({ call, tool, status: "planned", gate: null, answer: null, seq: null, child: null })),
       kept: turn.kept + 1, step_usage: event.data.usage,
     })),
   ToolStarted: (state, event) => setCall(state, event, { status: "started" }),
   ToolSettled(state, event) {
-    const next = setCall(state, event, { status: "settled" });
-    if (!event.data.processes.surviving.length) return next;
-    return changeTurn(next, event, (turn) => ({ ...turn, survivors: [...turn.survivors, { call: event.data.call, seq: event.seq }] }));
+    const { call, processes } = event.data;
+    let next = setCall(state, event, { status: "settled" });
+    if (processes.surviving.length) {
+      next = changeTurn(next, event, (turn) => ({ ...turn, survivors: [...turn.survivors, { call, seq: event.seq, turn: event.turn || "" }] }));
+    }
+    if (!processes.background.length) return next;
+    const { background, turn } = loopOf(next, event);
+    const kept = { call, turn: event.turn || "", seq: event.seq, at_ms: Date.parse(event.at), worker: turn?.worker || "", killer: null };
+    return changeLoop(next, event, { background: [...background, kept] });
   },
-  ProcessesEnded(state, event) {
-    if (loopOf(state, event).turn?.id !== event.turn) return state; // they ended after their turn: nothing waits for that (E7)
-    return changeTurn(state, event, (turn) => ({ ...turn, survivors: turn.survivors.filter(({ call }) => call !== event.data.call) }));
+  KillRequested(state, event) {
+    const { kind, id, name, device = null } = event.actor;
+    const killer = { actor: { kind, id, name, device }, cause: event.cause };
+    const { background } = loopOf(state, event);
+    return changeLoop(state, event, { background: background.map((each) => (names(event, each) && !each.killer ? { ...each, killer } : each)) });
+  },
+  ProcessesEnded(state, event) { // what survived, or ran in the background, has ended: nothing waits for it any more (E7, E13)
+    if (event.data.processes.surviving.length) return state;
+    const loops = Object.entries(state.loops).map(([id, loop]) => {
+      const turn = loop.turn && { ...loop.turn, survivors: loop.turn.survivors.filter((each) => !names(event, each)) };
+      return [id, { ...loop, turn, background: loop.background.filter((each) => !names(event, each)) }];
+    });
+    return { ...state, loops: Object.fromEntries(loops) };
   },
   StepDone(state, event) {
     const turn = loopOf(state, event).turn;
@@ -261,7 +321,8 @@ const RULES = {
     );
     const request = {
       id: data.request, seq: event.seq, at_ms: Date.parse(event.at), actor: event.actor, cause: event.cause || "", queue: data.queue,
-      turns: data.turns, phases: data.phases, closing: state.status === "closing", then: [],
+      turns: data.turns, phases: data.phases, why: state.status === "closing" ? "closing" : (data.cause ?? CAUSES[event.actor.kind]), then: [],
+      keep_background: data.keep_background ?? false,
     };
     return { ...state, loops: Object.fromEntries(loops), requests: { ...state.requests, [data.request]: request } };
   },

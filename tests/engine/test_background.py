@@ -1,0 +1,151 @@
+"""Background processes (E13): listed, killed, spared, and gone with what they belong to."""
+
+from typing import Any
+
+import pytest
+
+from sessions_app.engine import commands as c
+from tests.engine.harness import ANA, BEN, LOOP, WORKER, Memory
+from tests.engine.invariants import check
+
+SERVER = [{"pid": 9, "command": "npm start"}]
+KEPT: dict[str, Any] = {"ended": [], "surviving": [], "background": SERVER}
+
+
+def serving(*, over: bool = True) -> Memory:
+    """A server runs in the background; `over`: its turn is over."""
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a", processes=KEPT)
+    memory.begin()
+    if over:
+        memory.answer("It serves.")
+    return memory
+
+
+def gone(memory: Memory, **fields: Any) -> None:
+    turn = memory.events("ToolSettled")[0].turn or ""
+    memory.do(c.BackgroundEnded(turn, LOOP, "a", SERVER, **fields), WORKER)
+
+
+@pytest.mark.rule("E13")
+def test_a_declared_process_outlives_its_turn_and_is_listed_with_its_age_and_worker() -> None:
+    memory = serving()
+    (listed,) = memory.loop.background
+    assert (listed.call, listed.worker, listed.killer) == ("a", "w", None)
+    assert listed.at_ms == memory.events("ToolSettled")[0].at_ms
+    check(memory)
+
+
+@pytest.mark.rule("E13", "A5")
+def test_whoever_kills_it_is_who_ended_it() -> None:
+    memory = serving()
+    memory.do(c.KillProcesses("a"), BEN)
+    assert memory.do(c.KillProcesses("a"), ANA).receipt["joined"]
+    gone(memory)
+    ended = memory.events("ProcessesEnded")[-1]
+    assert ended.actor == BEN
+    assert ended.cause == memory.events("KillRequested")[-1].cause
+    assert memory.loop.background == ()
+    assert memory.refused(c.KillProcesses("a")).code == "not_found"
+    check(memory)
+
+
+@pytest.mark.rule("E13")
+def test_one_that_ends_by_itself_is_nobodys_act() -> None:
+    memory = serving()
+    gone(memory)
+    assert memory.events("ProcessesEnded")[-1].actor.kind == "system"
+    assert memory.loop.background == ()
+
+
+@pytest.mark.rule("E13")
+def test_a_stop_ends_it_too_unless_it_says_otherwise() -> None:
+    memory = serving(over=False)
+    memory.stop(keep_background=True)
+    memory.end()
+    assert [each.killer for each in memory.loop.background] == [None]
+    memory.start()
+    memory.stop()
+    memory.end()
+    assert [each.killer for each in memory.loop.background] != [None]
+    check(memory)
+
+
+@pytest.mark.rule("E13", "E3")
+def test_an_idle_stop_ends_what_runs_in_the_background_and_claims_no_more() -> None:
+    memory = serving()
+    receipt = memory.stop()
+    assert (receipt["turns"], receipt["note"], receipt["accepted"]) == ([], "idle", False)
+    assert memory.types()[-1] == "KillRequested"
+    before = len(memory.log)
+    memory.stop()
+    assert len(memory.log) == before
+
+
+@pytest.mark.rule("E13", "C4")
+@pytest.mark.parametrize("spared", [False, True])
+def test_what_settles_into_the_background_while_a_stop_is_due_goes_with_it(spared: bool) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.stop(BEN, keep_background=spared)
+    memory.end(settlements={"a": c.Settlement("ok", "serving", processes=KEPT)})
+    (listed,) = memory.loop.background
+    assert (listed.killer is None) == spared
+    if not spared:
+        gone(memory)
+        assert memory.events("ProcessesEnded")[-1].actor == BEN
+    check(memory)
+
+
+@pytest.mark.rule("E13", "E7")
+def test_what_outlives_its_kill_stays_listed_until_it_has_ended() -> None:
+    memory = serving()
+    memory.do(c.KillProcesses("a"), ANA)
+    turn = memory.events("ToolSettled")[0].turn or ""
+    memory.do(c.BackgroundEnded(turn, LOOP, "a", [], SERVER), WORKER)
+    assert memory.loop.background != ()
+    gone(memory)
+    assert memory.loop.background == ()
+
+
+@pytest.mark.rule("E13", "K1")
+def test_a_close_ends_it() -> None:
+    memory = serving()
+    memory.close()
+    assert memory.loop.background[0].killer is not None
+    gone(memory)
+    assert memory.types()[-1] == "ProcessesEnded"
+    check(memory)
+
+
+@pytest.mark.rule("E13", "G3")
+def test_a_delegates_background_ends_when_it_closes() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate()
+    memory.resume()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a", processes=KEPT)
+    memory.begin()
+    memory.answer("It serves.")
+    assert memory.types()[-5:] == ["LoopIdle", "KillRequested", "LoopClosed", "ToolSettled", "StepDone"]
+    check(memory)
+
+
+@pytest.mark.rule("E13", "C1")
+def test_an_end_that_is_told_too_early_is_tried_again_and_one_that_is_not_known_is_stale() -> None:
+    memory = Memory()
+    turn = memory.start()
+    memory.plan("a")
+    memory.call("a")
+    early = c.BackgroundEnded(turn, LOOP, "a", SERVER)
+    assert memory.refused(early, WORKER).code == "unavailable"
+    memory.settle("a")
+    assert memory.refused(early, WORKER).code == "stale"

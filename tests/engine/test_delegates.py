@@ -1,0 +1,436 @@
+"""Delegates (G): a call that makes a child loop, and how the two of them end."""
+
+import pytest
+
+from sessions_app.engine import commands as c
+from sessions_app.engine.transcript import Transcript
+from tests.engine.harness import ANA, BEN, BOT, LOOP, WORKER, Memory
+from tests.engine.invariants import check
+
+SURVIVOR = {"ended": [], "surviving": [{"pid": 7, "command": "sleep"}], "background": []}
+
+
+def family(depth: int = 1) -> tuple[Memory, list[str]]:
+    """A chain of delegates, each at work; its loops from the top."""
+    memory = Memory()
+    memory.start()
+    loops = [LOOP]
+    for _ in range(depth):
+        memory.plan_delegates("d")
+        memory.at = memory.delegate("d")
+        loops.append(memory.at)
+        memory.resume()
+    return memory, loops
+
+
+def closing_types(memory: Memory, after: int) -> list[tuple[str, str | None]]:
+    return [(event.type, event.loop) for event in memory.log[after:]]
+
+
+@pytest.mark.rule("G1", "C2")
+def test_a_delegating_call_makes_a_child_in_the_same_log() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    before = len(memory.log)
+    child = memory.delegate("d", "count the files")
+    assert memory.types(before) == ["ToolStarted", "LoopStarted", "InputQueued"]
+    started = memory.data("LoopStarted")[-1]
+    assert (started["parent"], started["call"], started["task"]) == (LOOP, "d", "count the files")
+    queued = memory.events("InputQueued")[-1]
+    assert (queued.loop, queued.data["agency"], queued.actor.kind, queued.actor.id) == (child, "machine", "agent", LOOP)
+    assert memory.turn.calls is not None
+    assert memory.turn.calls[0].child == child
+    assert memory.state.claimable(memory.state.loops[child])
+
+
+@pytest.mark.rule("G3")
+def test_a_childs_answer_is_its_parents_result_in_one_transaction() -> None:
+    memory, (_, child) = family()
+    before = len(memory.log)
+    memory.answer("seven files")
+    assert closing_types(memory, before) == [
+        ("StepDone", child), ("TurnDone", child), ("LoopIdle", child), ("LoopClosed", child),
+        ("ToolSettled", LOOP), ("StepDone", LOOP),
+    ]  # fmt: skip
+    assert memory.data("ToolSettled")[-1]["output"] == "seven files"
+    memory.at = LOOP
+    memory.begin()
+    transcript = Transcript()
+    transcript.feed([event for event in memory.log if event.loop in (None, LOOP)])
+    assert transcript.entries[-1].text == "seven files"
+    memory.answer("There are seven.")
+    assert memory.types()[-2:] == ["LoopIdle", "SessionIdle"]
+    check(memory)
+
+
+@pytest.mark.rule("G3")
+def test_a_childs_loop_takes_nothing_any_more_once_it_has_closed() -> None:
+    memory, (_, child) = family()
+    memory.answer("done")
+    assert memory.refused(c.Submit("x", "more", child)).code == "loop_closed"
+    assert memory.refused(c.SendSteer("x", "more", loop=child)).code == "loop_closed"
+
+
+@pytest.mark.rule("G3", "D8")
+def test_what_waits_in_a_child_goes_back_when_it_closes_but_human_inputs_run_first() -> None:
+    memory, (_, child) = family()
+    human = memory.submit("and the folders?")
+    memory.submit("machine", BOT)
+    memory.answer("seven files")
+    assert memory.loop.inbox[0].id == human
+    assert memory.types()[-1] == "LoopIdle"
+    memory.resume()
+    late = memory.steer("too late", who=BEN)
+    memory.stop(BEN, loop=child)
+    memory.end()
+    assert [event.data["reason"] for event in memory.events("InputCancelled")] == ["loop_closed"]
+    withdrawn = memory.data("SteerWithdrawn")[-1]
+    assert (withdrawn["steer"], withdrawn["reason"], withdrawn["text"]) == (late, "loop_closed", "too late")
+    assert memory.types()[-3:] == ["LoopClosed", "ToolSettled", "StepDone"]
+    check(memory)
+
+
+@pytest.mark.rule("G3", "E1")
+def test_a_person_stops_a_child_and_its_parent_goes_on() -> None:
+    memory, (_, child) = family()
+    receipt = memory.stop(BEN, loop=child, reason="wrong way")
+    assert receipt["turns"] == [memory.turn.id]
+    memory.end()
+    settled = memory.data("ToolSettled")[-1]
+    assert settled["outcome"] == "interrupted"
+    assert "Ben" in settled["output"]
+    assert "wrong way" in settled["output"]
+    memory.at = LOOP
+    assert memory.turn.mark is None
+    memory.begin()
+    memory.answer("Then without.")
+    check(memory)
+
+
+@pytest.mark.rule("E1", "G3")
+def test_a_stop_of_a_subtree_leaves_siblings_and_ancestors_untouched() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("a", "b")
+    first, second = memory.delegate("a"), memory.delegate("b")
+    turns = {}
+    for loop in (first, second):
+        memory.at = loop
+        memory.resume()
+        memory.plan_delegates("d")
+        turns[loop] = memory.turn.id
+    memory.at = first
+    memory.at = grandchild = memory.delegate("d")
+    memory.resume()
+    below = memory.turn.id
+    receipt = memory.stop(loop=first)
+    assert receipt["turns"] == [below, turns[first]]
+    memory.end()
+    memory.at = first
+    memory.end()
+    assert memory.state.loops[grandchild].status == "closed"
+    assert memory.state.loops[first].status == "closed"
+    for loop in (LOOP, second):
+        turn = memory.state.loops[loop].turn
+        assert turn is not None
+        assert turn.mark is None
+    check(memory)
+
+
+@pytest.mark.rule("G3", "E8")
+def test_children_end_before_their_parents_whoever_reports_first() -> None:
+    memory, (_, child) = family()
+    memory.stop()
+    memory.at = LOOP
+    before = len(memory.log)
+    assert memory.end()["outcome"] == "waiting"
+    assert len(memory.log) == before
+    memory.at = child
+    memory.end()
+    assert memory.data("ToolSettled")[-1]["outcome"] == "interrupted"
+    assert "StepDone" not in memory.types(before)
+    memory.at = LOOP
+    assert memory.end()["outcome"] == "interrupted"
+    assert [event.loop for event in memory.events("TurnInterrupted")] == [child, LOOP]
+    assert {each["cause"] for each in memory.data("TurnInterrupted")} == {"person"}
+    assert memory.types()[-1] == "SessionIdle"
+    check(memory)
+
+
+@pytest.mark.rule("G3", "E2")
+def test_nothing_of_a_marked_parent_starts_a_child() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("a", "b")
+    child = memory.delegate("a")
+    memory.stop()
+    memory.at = child
+    assert memory.claim() == {"claimed": False}
+    memory.at = LOOP
+    memory.end()
+    assert memory.state.loops[child].status == "closed"
+    assert memory.data("InputCancelled")[-1]["reason"] == "loop_closed"
+    assert [each["outcome"] for each in memory.data("ToolSettled")] == ["interrupted", "not_run"]
+    check(memory)
+
+
+@pytest.mark.rule("G3")
+@pytest.mark.parametrize("how", ["failed", "lost", "budget"])
+def test_any_end_of_a_parent_takes_its_children_along_first(how: str) -> None:
+    memory, (_, child) = family()
+
+    def end() -> str:
+        memory.at = LOOP
+        turn = memory.turn
+        if how == "failed":
+            command: c.Command = c.Fail(turn.id, turn.epoch, "internal", "no", request="r-system")
+        else:
+            cause = "worker_lost" if how == "lost" else "budget"
+            command = c.EndTurn(turn.id, turn.epoch, "sweep", cause, which="wall_s", request="r-system")  # type: ignore[arg-type]
+        return str(memory.do(command, WORKER).receipt["outcome"])
+
+    assert end() == "waiting"
+    assert end() == "waiting"
+    assert len(memory.events("InterruptRequested")) == 1
+    memory.at = child
+    memory.end()
+    assert memory.data("TurnInterrupted")[-1]["cause"] == "parent"
+    assert end() in ("failed", "interrupted")
+    assert memory.state.loops[LOOP].turn is None
+    check(memory)
+
+
+@pytest.mark.rule("G3")
+def test_a_parent_that_is_about_to_end_keeps_no_child_for_its_waiting_messages() -> None:
+    memory, (_, child) = family()
+    memory.submit("and then?")
+    memory.at = LOOP
+    memory.do(c.Fail(memory.turn.id, memory.turn.epoch, "internal", "no", request="r-system"), WORKER)
+    memory.at = child
+    memory.end()
+    assert memory.state.loops[child].status == "closed"
+    assert memory.data("InputCancelled")[-1]["reason"] == "loop_closed"
+
+
+@pytest.mark.rule("G3", "J2")
+def test_a_lost_child_is_lost_and_its_parent_goes_on() -> None:
+    memory, _ = family()
+    memory.end("sweep", cause="worker_lost")
+    memory.at = LOOP
+    assert memory.data("ToolSettled")[-1]["outcome"] == "lost"
+    assert memory.begin()["step"] == 2
+
+
+@pytest.mark.rule("G3", "B7")
+def test_a_failed_child_and_one_with_a_spent_budget_are_errors_for_their_parent() -> None:
+    memory, _ = family()
+    memory.fail("provider_error", "no such model")
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["code"]) == ("error", "provider_error")
+    memory, _ = family()
+    memory.end(cause="budget", which="tokens")
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["code"]) == ("error", "budget")
+
+
+@pytest.mark.rule("E11", "G3")
+def test_a_child_that_is_stopped_before_it_began_closes_and_its_parent_goes_on() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    child = memory.delegate()
+    receipt = memory.stop(loop=child)
+    assert (receipt["note"], receipt["turns"]) == ("not_started", [])
+    assert memory.state.loops[child].status == "closed"
+    assert memory.data("ToolSettled")[-1]["outcome"] == "interrupted"
+    memory.begin()
+    check(memory)
+
+
+@pytest.mark.rule("E12", "G3", "G5")
+def test_stop_and_send_to_a_child_runs_there_before_its_call_is_settled() -> None:
+    memory, (_, child) = family()
+    memory.stop(loop=child, queue="hold", then=c.Then("i-then", "the other folder"))
+    memory.end()
+    assert not memory.events("ToolSettled")
+    memory.resume()
+    assert memory.turn.opening.id == "i-then"
+    memory.answer("two files")
+    assert memory.data("ToolSettled")[-1]["output"] == "two files"
+    check(memory)
+
+
+@pytest.mark.rule("G4")
+def test_depth_is_bounded_and_the_call_over_it_is_a_typed_error() -> None:
+    memory, _ = family(3)
+    memory.plan_delegates("d")
+    assert memory.delegate() == "settled"
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["code"]) == ("error", "delegate_limit")
+    assert memory.begin()["step"] == 2
+    check(memory)
+
+
+@pytest.mark.rule("G4", "I1")
+def test_the_number_is_bounded_by_a_setting_that_children_inherit() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(None, limits={"delegates": 1, "depth": 1}), ANA)
+    memory.start()
+    memory.plan_delegates("a", "b")
+    memory.at = memory.delegate("a")
+    memory.resume()
+    memory.plan_delegates("c")
+    assert memory.delegate("c") == "settled"
+    memory.begin()
+    memory.answer("done")
+    memory.at = LOOP
+    assert memory.delegate("b") == "settled"
+    assert [each.get("code") for each in memory.data("ToolSettled")] == ["delegate_limit", None, "delegate_limit"]
+
+
+@pytest.mark.rule("C2", "G1")
+def test_delegates_run_beside_each_other_and_nothing_else_does() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("a", "b", "c")
+    memory.delegate("a")
+    memory.delegate("b")
+    turn = memory.turn
+    assert memory.refused(c.StartTool(turn.id, turn.epoch, 1, "c", {}), WORKER).code == "stale"
+
+
+@pytest.mark.rule("D5", "G1")
+def test_an_urgent_steer_leaves_started_delegates_alone() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("a", "b")
+    child = memory.delegate("a")
+    memory.steer("stop delegating", urgent=True)
+    assert memory.delegate("b") == "skipped"
+    assert memory.data("ToolSettled")[-1]["outcome"] == "not_run"
+    assert not memory.events("SteerDelivered")
+    memory.at = child
+    memory.resume()
+    memory.answer("seven")
+    memory.at = LOOP
+    assert memory.begin()["step"] == 2
+    assert memory.types()[-1] == "SteerDelivered"
+    check(memory)
+
+
+@pytest.mark.rule("B7")
+def test_what_children_use_counts_for_their_parents() -> None:
+    memory, _ = family()
+    memory.plan("x", usage={"output_tokens": 30})
+    memory.call("x")
+    memory.settle("x")
+    memory.begin()
+    memory.answer("much", usage={"output_tokens": 30}, cost=0.5)
+    memory.at = LOOP
+    assert memory.turn.usage == {"output_tokens": 61}
+    assert memory.turn.unpriced
+    assert memory.turn.cost is None
+
+
+@pytest.mark.rule("B7")
+def test_a_child_ends_when_its_parents_budget_is_used_up() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(None, limits={"tokens": 50}), ANA)
+    memory.start()
+    memory.plan_delegates("d", usage={"output_tokens": 45})
+    memory.at = memory.delegate()
+    memory.resume()
+    memory.plan("x", usage={"output_tokens": 6})
+    memory.call("x")
+    memory.settle("x")
+    assert memory.begin()["outcome"] == "interrupted"
+    assert memory.data("TurnInterrupted")[-1]["which"] == "tokens"
+    memory.at = LOOP
+    assert memory.begin()["outcome"] == "interrupted"
+
+
+@pytest.mark.rule("E7", "G3")
+def test_what_survives_in_a_child_is_named_by_its_parent_and_holds_what_waits_there() -> None:
+    memory, (_, child) = family()
+    memory.plan("x")
+    memory.call("x")
+    memory.settle("x", processes=SURVIVOR)
+    turn = memory.turn.id
+    memory.begin()
+    memory.answer("done")
+    memory.at = LOOP
+    waiting = memory.submit("next")
+    memory.begin()
+    memory.answer("all done")
+    done = memory.data("TurnDone")[-1]
+    assert (done["note"], done["processes"]["surviving"]) == ("held_processes", SURVIVOR["surviving"])
+    assert memory.inbox == [f"-{waiting}"]
+    memory.do(c.SurvivorsEnded(turn, child, "x", SURVIVOR["surviving"]), WORKER)
+    check(memory)
+
+
+@pytest.mark.rule("E7", "G3")
+def test_a_childs_survivor_that_has_ended_holds_nothing_in_its_parent() -> None:
+    memory, (_, child) = family()
+    memory.plan("x")
+    memory.call("x")
+    memory.settle("x", processes=SURVIVOR)
+    turn = memory.turn.id
+    memory.begin()
+    memory.answer("done")
+    memory.do(c.SurvivorsEnded(turn, child, "x", SURVIVOR["surviving"]), WORKER)
+    memory.at = LOOP
+    assert memory.turn.survivors == ()
+
+
+@pytest.mark.rule("K1", "G3")
+def test_closing_the_session_ends_a_family_from_below() -> None:
+    memory, loops = family(2)
+    memory.submit("one more")
+    assert memory.close() == {"closed": False}
+    for loop in reversed(loops):
+        memory.at = loop
+        memory.end()
+    assert memory.types()[-2:] == ["SessionIdle", "SessionClosed"]
+    assert {each["cause"] for each in memory.data("TurnInterrupted")} == {"closing"}
+    assert memory.data("InputCancelled")[-1]["reason"] == "session_closed"
+    check(memory)
+
+
+@pytest.mark.rule("E5")
+def test_a_stop_that_names_a_parents_turn_takes_its_subtree_and_one_that_names_a_childs_only_that() -> None:
+    memory, (_, child) = family()
+    above, below = memory.state.loops[LOOP].turn, memory.turn
+    assert above is not None
+    assert memory.stop(turn=below.id)["turns"] == [below.id]
+    memory, (_, child) = family()
+    above, below = memory.state.loops[LOOP].turn, memory.turn
+    assert above is not None
+    assert memory.stop(turn=above.id)["turns"] == [below.id, above.id]
+    assert memory.stop(turn=above.id, loop=child)["note"] == "turn_over"
+
+
+@pytest.mark.rule("G5", "I1")
+def test_people_steer_and_change_one_delegate() -> None:
+    memory, (_, child) = family()
+    memory.steer("left")
+    memory.mode("plan")
+    assert memory.loop.mode == "plan"
+    assert memory.state.loops[LOOP].mode == "auto"
+    memory.plan("x")
+    memory.call("x")
+    memory.settle("x")
+    memory.begin()
+    assert memory.events("SteerDelivered")[-1].loop == child
+
+
+@pytest.mark.rule("G1", "I1")
+def test_a_child_has_at_most_the_mode_of_its_parent() -> None:
+    memory = Memory()
+    memory.mode("plan")
+    memory.start()
+    memory.plan_delegates("d")
+    memory.mode("auto")
+    child = memory.delegate()
+    assert memory.state.loops[child].mode == "plan"
