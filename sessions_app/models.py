@@ -198,6 +198,7 @@ class Worker(models.Model):
     pid = models.IntegerField()
     warden_pid = models.IntegerField()
     isolation = models.TextField(default="")
+    draining = models.BooleanField(db_default=False, help_text="it takes no more turns and ends when it has none (J4)")
     beat_at = models.DateTimeField(db_default=Now())
     alive_until = models.DateTimeField()
 
@@ -222,6 +223,22 @@ class RunningTurn(models.Model):
 
     class Meta:
         db_table = "running_turn"
+
+
+class BackgroundProcess(models.Model):
+    """What a settled call left running (E13): what its warden polls for a wish to end it; a projection of the log."""
+
+    pk = models.CompositePrimaryKey("turn", "call")
+    session = models.UUIDField(db_index=True)
+    loop = models.UUIDField()
+    turn = models.UUIDField()
+    call = models.TextField()
+    worker = models.UUIDField(db_index=True)
+    started_at = models.DateTimeField()
+    kill_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "background_process"
 
 
 class TurnMark(models.Model):

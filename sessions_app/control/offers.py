@@ -7,7 +7,7 @@ from typing import Final
 from sessions_app.log.append import Appended
 
 TASK: Final = "steerweb.run_loop"
-_WAKING: Final = frozenset({"InputQueued", "InputReleased", "LoopIdle", "InputChanged"})
+_WAKING: Final = frozenset({"InputQueued", "InputReleased", "LoopIdle", "InputChanged", "TurnHandedOver"})
 _log = logging.getLogger(__name__)
 # One thread: a broker that hangs delays only other hints, never the person whose command made the loop runnable.
 _sender = ThreadPoolExecutor(max_workers=1, thread_name_prefix="offers")

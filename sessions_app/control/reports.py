@@ -23,14 +23,17 @@ def worker_actor(worker: str) -> Actor:
     return Actor("system", worker, "worker")
 
 
-def claim(session: str, loop: str, worker: str, turn: str | None = None) -> dict[str, Any]:
+def claim(session: str, loop: str, worker: str, turn: str | None = None, *, resume: bool = True) -> dict[str, Any]:
     """Take a loop's next input: `{claimed, turn, epoch, step, index}`; `claimed` false where there is none to take.
 
-    `turn` is the new turn's id: a claim that is repeated with it finds what it took the first time (A4). Refused
-    `stale` where the worker's own lease is over (J1).
+    `turn` is the new turn's id: a claim that is repeated with it finds what it took the first time (A4). A turn that
+    was given back keeps its own, and is `resumed` by a worker that can (`resume`, J4). Refused `stale` where the
+    worker's own lease is over (J1).
     """
     turn = turn or new_id()
-    order = _order(session, commands.Claim(loop, turn, worker), turn, report_id(turn, 0, 0, None, "claim"), worker)
+    order = _order(
+        session, commands.Claim(loop, turn, worker, resume), turn, report_id(turn, 0, 0, None, "claim"), worker
+    )
 
     def lives(cur: Cursor[Row]) -> None:
         cur.execute("SELECT 1 FROM worker WHERE id = %s AND alive_until >= clock_timestamp()", (worker,))
@@ -41,7 +44,8 @@ def claim(session: str, loop: str, worker: str, turn: str | None = None) -> dict
 
 
 Report = (
-    commands.BeginStep
+    commands.HandOver
+    | commands.BeginStep
     | commands.FinishModel
     | commands.StartTool
     | commands.SettleTool
@@ -67,19 +71,25 @@ def report(session: str, command: Report, worker: str) -> dict[str, Any]:
     return execute(replace(order, purpose="stop") if isinstance(command, commands.EndTurn) else order).receipt
 
 
-def end_turn(session: str, command: commands.EndTurn, recheck: Callable[[Cursor[Row]], None]) -> None:
+def end_turn(session: str, command: commands.EndTurn, recheck: Callable[[Cursor[Row]], None]) -> dict[str, Any]:
     """The fence or the sweep ends a turn; `recheck` is asked under the session's lock whether it still may.
 
     Its id is not that of the worker's own end: whoever is second is refused, not told that it was first (E9).
     """
     id = report_id(command.turn, command.epoch, 0, None, f"{type(command).__name__} by {command.by}")
-    execute(replace(_order(session, command, command.turn, id, ""), recheck=recheck, purpose="stop"))
+    return execute(replace(_order(session, command, command.turn, id, ""), recheck=recheck, purpose="stop")).receipt
 
 
 def survivors_ended(session: str, loop: str, turn: str, call: str, ended: list[dict[str, Any]], worker: str) -> None:
     """Processes that had survived their kill are gone at last (E7)."""
     command = commands.SurvivorsEnded(turn, loop, call, ended)
     execute(_order(session, command, turn, report_id(turn, 0, 0, call, "SurvivorsEnded"), worker))
+
+
+def background_ended(session: str, command: commands.BackgroundEnded, worker: str = "") -> None:
+    """Declared background processes have ended, or outlived their kill (E13)."""
+    kind = f"BackgroundEnded {len(command.surviving)}"
+    execute(_order(session, command, command.turn, report_id(command.turn, 0, 0, command.call, kind), worker))
 
 
 def _order(session: str, command: commands.Command, turn: str, id: str, worker: str) -> Order:

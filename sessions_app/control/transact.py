@@ -121,7 +121,8 @@ def _once(
     if decision.audit is not None:
         audit(cur, order.session, actor, type(order.command).__name__, decision.audit, {"id": order.id})
     _notify_marks(cur, locked, appended)
-    if receipt.get("claimed") is not False:  # a claim that found nothing may as well be decided again
+    # A claim that found nothing, and an end that waits for its delegates, are to be decided again.
+    if receipt.get("claimed") is not False and receipt.get("outcome") != "waiting":
         keep_receipt(cur, order.key, order.id, digest, receipt)
     return Outcome(receipt, appended)
 
@@ -179,10 +180,14 @@ def _receipt(decision: Decision, appended: Appended) -> dict[str, Any]:
 
 
 def _notify_marks(cur: Cursor[Row], locked: Locked, appended: Appended) -> None:
-    """The stop's own bell: with the commit, to every warden, whatever Redis does (E2, E11)."""
+    """The stop's own bell: with the commit, to every warden, whatever Redis does (E2, E11, E13)."""
     for event in appended.events:
+        message: dict[str, Any] = {}
         if event.type == "InterruptRequested" and event.data["turns"]:
             message = {"session": locked.session, "request": event.data["request"], "turns": event.data["turns"]}
+        elif event.type == "KillRequested":
+            message = {"session": locked.session, "calls": [[event.turn, event.data["call"]]]}
+        if message:
             cur.execute("SELECT pg_notify(%s, %s)", (STOP_CHANNEL, orjson.dumps(message).decode()))
 
 

@@ -269,7 +269,21 @@ def _processes_ended(state: State, event: Event) -> State:
         if turn is not None:
             turn = replace(turn, survivors=tuple(each for each in turn.survivors if not _names(event, each)))
         state = state.with_loop(replace(loop, background=background, turn=turn))
-    return state
+    return _pruned(state)
+
+
+def _pruned(state: State) -> State:
+    """Without the delegates that have closed, once their parent's turn is over: the state stays small.
+
+    One that still has a background process to end is kept until that has ended.
+    """
+
+    def gone(loop: Loop) -> bool:
+        parent = state.loops.get(loop.parent or "")
+        at_work = parent is not None and parent.turn is not None
+        return loop.parent is not None and loop.status == "closed" and not at_work and not loop.background
+
+    return replace(state, loops={key: loop for key, loop in state.loops.items() if not gone(loop)})
 
 
 def _gate_opened(state: State, event: Event) -> State:
@@ -365,7 +379,7 @@ def _turn_ended(state: State, event: Event) -> State:
     state = _rolled_up(state.with_loop(replace(loop, turn=None)), loop, event)
     running = {loop.turn.id for loop in state.loops.values() if loop.turn is not None}
     requests = {key: request for key, request in state.requests.items() if running.intersection(request.turns)}
-    return replace(state, requests=requests)
+    return _pruned(replace(state, requests=requests))
 
 
 def _rolled_up(state: State, loop: Loop, event: Event) -> State:

@@ -243,8 +243,10 @@ class State:
             return False
         if loop.turn is not None:
             return loop.turn.given_back() and loop.turn.mark is None
-        parent = None if loop.parent is None else self.loops[loop.parent].turn
-        return loop.runnable() and (parent is None or parent.mark is None)
+        if not loop.runnable() or loop.parent is None:
+            return loop.runnable()
+        parent = self.loops[loop.parent].turn
+        return parent is not None and parent.mark is None
 
     def ancestors(self, loop: Loop) -> list[Loop]:
         """The loops above, the nearest first."""

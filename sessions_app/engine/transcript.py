@@ -61,6 +61,11 @@ class Transcript:
                 if any(container[key] != {"erased": True} for container, key in text_slots(event.type, event.data)):
                     self._told.add(event.seq)
 
+    @property
+    def unsettled(self) -> tuple[Call, ...]:
+        """The calls of the last reply that have no settlement yet, in reply order."""
+        return tuple(call for call in self._calls if call.id not in self._results)
+
     def _on_content_erased(self, event: Event) -> None:
         self.stale |= event.data["seq"] in self._told
 
@@ -165,6 +170,8 @@ _WHO: Final[Mapping[str, str]] = {
     "worker_lost": "because the process that ran it died",
     "worker_shutdown": "because the program was shut down",
     "closing": "because the session was closed",
+    "parent": "because the agent that had delegated to you was ended",
+    "budget": "because a limit of this session was reached",
 }
 
 

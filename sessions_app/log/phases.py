@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Literal
 
+from sessions_app.engine.state import from_json
 from sessions_app.log import db
 
 LEASE_S = 10.0
@@ -66,15 +67,15 @@ def enlist(worker: WorkerRow) -> None:
         )
 
 
-def beat(worker: str) -> bool:
-    """Renew a worker's lease, on the database's clock (J2); false when nobody knows the worker any more."""
+def beat(worker: str) -> Literal["known", "draining"] | None:
+    """Renew a worker's lease, on the database's clock (J2); None when nobody knows the worker any more."""
     with db.cursor("stop") as cur:
-        cur.execute(
+        row = cur.execute(
             """UPDATE worker SET beat_at = clock_timestamp(),
-                   alive_until = clock_timestamp() + make_interval(secs => %s) WHERE id = %s""",
+                   alive_until = clock_timestamp() + make_interval(secs => %s) WHERE id = %s RETURNING draining""",
             (LEASE_S, worker),
-        )
-        return cur.rowcount == 1
+        ).fetchone()
+    return None if row is None else "draining" if row[0] else "known"
 
 
 def retire(worker: str) -> None:
@@ -90,9 +91,9 @@ def marked_among(turns: list[str]) -> list[str]:
 
 
 def asked_among(turns: list[str]) -> list[str]:
-    """Which of these turns still wait at an open gate (H1)."""
+    """Which of these turns still wait for an answer or for a delegate (G3, H1)."""
     with db.cursor("read") as cur:
-        query = "SELECT turn FROM running_turn WHERE turn = ANY(%s) AND phase = 'gate'"
+        query = "SELECT turn FROM running_turn WHERE turn = ANY(%s) AND phase IN ('gate', 'delegate')"
         return [str(row[0]) for row in cur.execute(query, (turns,))]
 
 
@@ -102,8 +103,47 @@ def runnable_loops(limit: int) -> list[tuple[str, str]]:
         rows = cur.execute(
             "SELECT id, state FROM session WHERE runnable ORDER BY active_at LIMIT %s", (limit,)
         ).fetchall()
-    return [(str(row[0]), loop) for row in rows for loop, state in row[1]["loops"].items() if _claimable(state)]
+    states = [(str(row[0]), from_json(row[1])) for row in rows]
+    return [(session, loop.id) for session, state in states for loop in state.loops.values() if state.claimable(loop)]
 
 
-def _claimable(loop: dict[str, Any]) -> bool:
-    return loop["status"] == "idle" and any(not entry["held"] for entry in loop["inbox"])
+def attempt(turn: str) -> int:
+    """Which attempt the turn's next model call is: not the first where an earlier worker's was dropped (J4)."""
+    with db.cursor("read") as cur:
+        row = cur.execute("SELECT attempt FROM running_turn WHERE turn = %s", (turn,)).fetchone()
+    return 1 if row is None else int(row[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A worker on its way out: how many turns it still has, and how many of them are in a command."""
+
+    id: str
+    host: str
+    pid: int
+    turns: int
+    in_tools: int
+
+
+def drain(worker: str | None, place: str | None) -> list[str]:
+    """Tell one living worker, or all of a place (None: everywhere), to take no more turns; who was told (J4)."""
+    with db.cursor("write") as cur:
+        rows = cur.execute(
+            """UPDATE worker SET draining = true WHERE alive_until > clock_timestamp()
+               AND (%(worker)s::text IS NULL OR id::text LIKE %(worker)s || '%%')
+               AND (%(place)s::text IS NULL OR boot_id = %(place)s) RETURNING id""",
+            {"worker": worker, "place": place},
+        ).fetchall()
+    return [str(row[0]) for row in rows]
+
+
+def drained(workers: list[str]) -> list[Drained]:
+    """Those of these workers that are still there."""
+    with db.cursor("read") as cur:
+        rows = cur.execute(
+            """SELECT w.id, w.host, w.pid, count(r.turn), count(r.turn) FILTER (WHERE r.phase = 'tool')
+               FROM worker w LEFT JOIN running_turn r ON r.worker = w.id
+               WHERE w.id = ANY(%s) AND w.alive_until > clock_timestamp() GROUP BY w.id ORDER BY w.id""",
+            (workers,),
+        ).fetchall()
+    return [Drained(str(row[0]), row[1], row[2], row[3], row[4]) for row in rows]

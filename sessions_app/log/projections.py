@@ -31,6 +31,8 @@ def session_columns(state: State) -> tuple[str, bool]:
     if state.status == "closing":
         return "closing", False
     turns = [loop.turn for loop in state.loops.values() if loop.turn is not None]
+    if turns and all(turn.given_back() and not open_gates(turn) and turn.mark is None for turn in turns):
+        return "waiting", state.runnable()
     if any(turn.mark is not None for turn in turns):
         return "stopping", state.runnable()
     if any(open_gates(turn) for turn in turns):
@@ -75,6 +77,30 @@ def _turn_started(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -
     )
 
 
+def _handed_over(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    cur.execute("DELETE FROM running_turn WHERE turn = %s", (event.turn,))
+
+
+def _resumed(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    """The step's model call, if it is due, is a new attempt: what streams of it starts again (L2)."""
+    cur.execute(
+        """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
+           SELECT %s, %s, %s, %s, %s, %s, 1 + coalesce(max(attempt), 0), %s, %s, '' FROM stream_text
+           WHERE turn = %s AND step = %s AND kind IN ('text', 'reasoning')""",
+        (event.turn, locked.session, event.loop, event.data["worker"], event.data["epoch"], event.step,
+         _resting(locked, event), row.at, event.turn, event.step),
+    )  # fmt: skip
+
+
+def _resting(locked: Locked, event: Event) -> str:
+    """What a turn with no running call of its own is doing: it waits for an answer, for delegates, or thinks."""
+    loop = locked.state.loops.get(event.loop or "")
+    turn = None if loop is None else loop.turn
+    if turn is None:
+        return "model"
+    return "gate" if open_gates(turn) else "delegate" if turn.delegated() else "model"
+
+
 def _phase(cur: Cursor[Row], event: Event, row: Stored, phase: str, step: int, call: str) -> None:
     cur.execute(
         """UPDATE running_turn SET phase = %s, since = %s, step = %s, call = %s, attempt = 1, next_at = NULL
@@ -84,11 +110,36 @@ def _phase(cur: Cursor[Row], event: Event, row: Stored, phase: str, step: int, c
 
 
 def _tool_started(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
-    _phase(cur, event, row, "tool", event.step or 1, event.data["call"])
+    phase = _resting(locked, event)
+    _phase(cur, event, row, phase if phase == "delegate" else "tool", event.step or 1, event.data["call"])
 
 
 def _thinking(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
-    _phase(cur, event, row, "model", event.step or 1, "")
+    _phase(cur, event, row, _resting(locked, event), event.step or 1, "")
+
+
+def _tool_settled(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    _thinking(cur, locked, event, row)
+    loop = locked.state.loops.get(event.loop or "")
+    for each in () if loop is None or not event.data["processes"]["background"] else loop.background:
+        if each.seq == event.seq:
+            cur.execute(
+                """INSERT INTO background_process (session, loop, turn, call, worker, started_at)
+                   VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+                (locked.session, event.loop, event.turn, each.call, each.worker, row.at),
+            )
+
+
+def _kill_requested(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    cur.execute(
+        "UPDATE background_process SET kill_at = %s WHERE turn = %s AND call = %s AND kill_at IS NULL",
+        (row.at, event.turn, event.data["call"]),
+    )
+
+
+def _processes_ended(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+    if not event.data["processes"]["surviving"]:
+        cur.execute("DELETE FROM background_process WHERE turn = %s AND call = %s", (event.turn, event.data["call"]))
 
 
 def _gate_opened(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
@@ -179,11 +230,15 @@ _RULES: Final[dict[str, Rule]] = {
     "SessionChanged": _changed,
     "MemberChanged": _member,
     "TurnStarted": _turn_started,
+    "TurnHandedOver": _handed_over,
+    "TurnResumed": _resumed,
     "GateOpened": _gate_opened,
     "GateResolved": _thinking,
     "GateClosed": _thinking,
     "ToolStarted": _tool_started,
-    "ToolSettled": _thinking,
+    "ToolSettled": _tool_settled,
+    "KillRequested": _kill_requested,
+    "ProcessesEnded": _processes_ended,
     "StepDone": _next_step,
     "OutputSuperseded": _next_step,
     "InterruptRequested": _marked,

@@ -193,9 +193,11 @@ def snapshot(session: str, audience: Audience = "member") -> dict[str, Any]:
             "SELECT seq, facts, texts FROM event WHERE session_id = %s AND seq = ANY(%s)", (session, list(waiting))
         ).fetchall()
     if audience == "observer":
-        for request in row[1]["requests"].values():
-            device = request["actor"]["device"]
-            request["actor"]["device"] = None if device is None else {"kind": device["kind"]}
+        acts = [*row[1]["requests"].values()]
+        acts += [each["killer"] for loop in row[1]["loops"].values() for each in loop["background"] if each["killer"]]
+        for act in acts:
+            device = act["actor"]["device"]
+            act["actor"]["device"] = None if device is None else {"kind": device["kind"]}
     return {
         "seq": row[0],
         "state": row[1],

@@ -19,7 +19,8 @@ _log = logging.getLogger(__name__)
 
 class Heartbeat:
     """Beats from a thread of its own, so that a busy loop cannot delay it, and asks the loop first, so that a stuck
-    loop ends it. `renew` is given the monotonic time from before the beat (A7); `give_up` gets the reason."""
+    loop ends it. `renew` is given the monotonic time from before the beat (A7); `give_up` gets the reason; `drain` is
+    called at every beat once somebody wants the worker drained (J4)."""
 
     def __init__(
         self,
@@ -27,8 +28,10 @@ class Heartbeat:
         loop: asyncio.AbstractEventLoop,
         renew: Callable[[float], None],
         give_up: Callable[[str], None],
+        drain: Callable[[], None],
     ) -> None:
         self._worker, self._loop, self._renew, self._give_up = worker, loop, renew, give_up
+        self._drain = drain
 
     def run(self) -> None:
         """Beat until the process ends."""
@@ -51,7 +54,9 @@ class Heartbeat:
         except (psycopg.Error, Refused) as error:
             _log.warning("no heartbeat: %s", error)
             return
-        if known:
-            self._renew(began)
-        else:
+        if known is None:
             self._give_up("the database does not know this worker any more")
+            return
+        self._renew(began)
+        if known == "draining":
+            self._drain()

@@ -1,12 +1,15 @@
 """A worker process: one asyncio loop for all its turns, one warden, one heartbeat, one sweep.
 
-Celery's threads only hand loops over (`offer`) and return. How many turns run is this process's own counter. A worker
-that loses its lease or its warden has lost the authority to run anything and exits at once (J6); `up` starts another.
+Celery's threads only hand loops over (`offer`) and return. How many turns run is this process's own counter, which a
+turn gives up while it waits for an answer or a delegate (G2); it goes on at once when that comes. A worker that loses
+its lease or its warden has lost the authority to run anything and exits at once (J6); `up` starts another. One that is
+told to end hands its turns over (J4), for as long as the grace lasts; one that is drained takes as long as it takes.
 """
 
 import asyncio
 import logging
 import os
+import signal
 import socket
 import threading
 import time
@@ -34,7 +37,10 @@ from sessions_app.worker.warden.shapes import SurvivorsNews
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SHUTDOWN_S: Final = 10.0
+DROP_S: Final = 5.0
+"""How long before the end of the grace a model call is dropped; of a short grace its last half."""
+END_S: Final = 8.0
+"""How long after the grace the ends of the last turns may take."""
 POLL_S: Final = 1.0
 ANSWER_POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5
@@ -42,11 +48,16 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """The worker of this process."""
+    """The worker of this process.
 
-    def __init__(self, database_url: str, data_dir: Path, capacity: int) -> None:
+    `capacity`: how many turns at once; `grace_s`: how long a running tool may go on after SIGTERM (J4).
+    """
+
+    def __init__(self, database_url: str, data_dir: Path, capacity: int, grace_s: float) -> None:
         self.id = new_id()
         self._database_url, self._data_dir, self._capacity = database_url, data_dir, capacity
+        self._grace_s = grace_s
+        self._ends_at: float | None = None
         self._loop = asyncio.new_event_loop()
         # Each turn may sit in one of these until its provider's library is loaded; the others' stops pass through, too.
         self._loop.set_default_executor(ThreadPoolExecutor(capacity + 8, thread_name_prefix="turns"))
@@ -70,7 +81,7 @@ class Worker:
         threading.Thread(target=self._loop.run_forever, name="turns", daemon=True).start()
         self._call(self._start())
         begin_preload()  # after the lease, which is not to wait for it, and before the first turn
-        heartbeat = Heartbeat(self.id, self._loop, self.warden.renew, self._give_up)
+        heartbeat = Heartbeat(self.id, self._loop, self.warden.renew, self._give_up, self.drain)
         threading.Thread(target=heartbeat.run, name="heartbeat", daemon=True).start()
         threading.Thread(target=Sweep(self).run, name="sweep", daemon=True).start()
 
@@ -115,17 +126,21 @@ class Worker:
 
     def take(self) -> None:
         """The sweep's part: take what nobody has taken (J3), whatever the broker does."""
-        free = self._capacity - len(self._held)
+        free = self._free()
         if self._open and free > 0:
             for session, loop in phases.runnable_loops(free):
                 self.offer(session, loop)
 
-    def holds(self, turn: str) -> bool:
+    def _free(self) -> int:
+        """How many more turns may be taken; those that wait for an answer or a delegate do not count (G2)."""
+        return self._capacity - (len(self._held) - len(self._asked))
+
+    def holds(self, turn: str, loop: str) -> bool:
         """Whether this worker claims or runs the turn at this moment; callable from any thread."""
-        return turn in self._held
+        return turn in self._held or turn in self._runs or loop in self._claiming
 
     def _consider(self, session: str, loop: str) -> None:
-        if not self._open or loop in self._claiming or len(self._held) >= self._capacity:
+        if not self._open or loop in self._claiming or self._free() <= 0:
             return
         turn = new_id()
         self._claiming.add(loop)
@@ -143,24 +158,26 @@ class Worker:
     async def _run(self, session: str, loop: str, turn: str) -> bool:
         """Claim and run one turn; a loop that another worker has, or that has nothing to run, ends it quietly (J1).
 
-        The turn's id is made before: a claim whose answer was lost is found again by it (A4).
+        The turn's id is made before: a claim whose answer was lost is found again by it (A4). One that was handed over
+        keeps its own.
         """
         try:
-            claim = await self.persistently(reports.claim, session, loop, self.id, turn)
+            ready = await self.persistently(self._has_workspace, session)
+            claim = await self.persistently(reports.claim, session, loop, self.id, turn, resume=ready)
+            if not claim["claimed"]:
+                return False
+            run = self._runs[claim["turn"]] = TurnRun(self, session, loop, claim)
         except Refused as refused:
             _log.warning("loop %s was not claimed: %s", loop, refused)
             return False
         finally:
             self._claiming.discard(loop)
-        if not claim["claimed"]:
-            return False
-        run = self._runs[turn] = TurnRun(self, session, loop, claim)
         if not self._open:  # told to end while it claimed
-            run.shut_down()
+            run.leave()
         try:
             await run.run()
         finally:
-            del self._runs[turn]
+            del self._runs[run.turn]
         return True
 
     # -- stops
@@ -185,12 +202,19 @@ class Worker:
     # -- gates
 
     async def answered(self, turn: str) -> None:
-        """Wait until the turn's open gate has been answered or closed; a person takes seconds, so a poll will do."""
+        """Wait until the turn's open gate, or its last delegate, is over; both take seconds, so a poll will do."""
         over = self._asked[turn] = asyncio.Event()
+        self._spawn(self._take())  # there is room for another one now
         try:
             await over.wait()
         finally:
             del self._asked[turn]
+
+    async def _take(self) -> None:
+        try:
+            await self.in_thread(self.take)
+        except (Refused, psycopg.Error) as error:
+            _log.warning("runnable loops were not read: %s", error)
 
     async def _poll_answers(self) -> None:
         while True:
@@ -220,17 +244,39 @@ class Worker:
         os._exit(3)
 
     def shut_down(self) -> None:
-        """No new turns; running ones end as `worker_shutdown`. Callable from any thread, returns at once."""
-        self._open = False
-        self._loop.call_soon_threadsafe(self._end_runs)
+        """No new turns; running ones are handed over, and ended when the grace is over (J4).
 
-    def _end_runs(self) -> None:
-        for run in self._runs.values():
-            run.shut_down()
+        Callable from any thread, returns at once.
+        """
+        self._open = False
+        if self._ends_at is None:
+            self._ends_at = time.monotonic() + self._grace_s
+            self._loop.call_soon_threadsafe(self._begin_to_leave)
+
+    def _begin_to_leave(self) -> None:
+        """All runs leave now; late in the grace their model calls are dropped; after it the rest is ended."""
+        self._each_run(TurnRun.leave)
+        self._loop.call_later(max(self._grace_s - DROP_S, self._grace_s / 2), self._each_run, TurnRun.drop)
+        self._loop.call_later(self._grace_s, self._each_run, TurnRun.shut_down)
+
+    def _each_run(self, tell: Callable[[TurnRun], None]) -> None:
+        for run in list(self._runs.values()):
+            tell(run)
+
+    def drain(self) -> None:
+        """No new turns, and an end as soon as the last one has gone, however long that takes (J4).
+
+        Called from the heartbeat, again and again.
+        """
+        self._open = False
+        self._loop.call_soon_threadsafe(self._each_run, TurnRun.leave)
+        if not self._held and self._ends_at is None:
+            _log.warning("worker %s is drained", self.id)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def join(self) -> None:
-        """Wait for the ends of the turns that run or are being claimed, at most 10 s, then leave."""
-        deadline = time.monotonic() + SHUTDOWN_S
+        """Wait for the last turns, as long as the grace lasts and their ends may take; then leave."""
+        deadline = (self._ends_at or time.monotonic()) + END_S
         while self._held and time.monotonic() < deadline:
             time.sleep(0.05)
         if not self._held:
@@ -254,6 +300,12 @@ class Worker:
             except db.LOST as error:
                 _log.warning("the worker waits for the database: %s", error)
             await asyncio.sleep(_RETRY_S)
+
+    def _has_workspace(self, session: str) -> bool:
+        """Whether a turn that has worked already can go on here (J4)."""
+        from sessions_app.log.read import workspace_of
+
+        return Path(workspace_of(session)).is_dir()
 
     def workspace(self, session: str) -> Path:
         from sessions_app.log.read import workspace_of

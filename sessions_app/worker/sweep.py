@@ -17,6 +17,7 @@ from psycopg import Cursor
 from sessions_app.control import reports
 from sessions_app.engine.commands import EndTurn, Settlement
 from sessions_app.engine.errors import Refused
+from sessions_app.ids import new_id
 from sessions_app.log import db, read, stream
 from sessions_app.log.db import Row
 from sessions_app.log.phases import LEASE_S
@@ -90,7 +91,7 @@ class Host(Protocol):
         """Claim what nobody has; called once a second."""
         ...
 
-    def holds(self, turn: str) -> bool:
+    def holds(self, turn: str, loop: str) -> bool:
         """Whether it claims or runs this turn of its own."""
         ...
 
@@ -141,11 +142,14 @@ class Sweep:
         if self._host is None:
             return []
         rows = cur.execute(_OWN, (self._host.id,)).fetchall()
-        return [each for each in map(Candidate.of, rows) if not self._host.holds(each.turn)]
+        return [each for each in map(Candidate.of, rows) if not self._host.holds(each.turn, each.loop)]
 
     def _each(self, end: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
-        """End each; one that cannot be ended keeps nobody from the others and is tried again at the next look (J3)."""
-        for candidate in candidates:
+        """End each; one that cannot be ended keeps nobody from the others and is tried again at the next look (J3).
+
+        Delegates come before the turns above them, which end after them (G3): ids of loops are in order of time.
+        """
+        for candidate in sorted(candidates, key=lambda each: each.loop, reverse=True):
             try:
                 if _free(candidate.session):
                     end(candidate)
@@ -209,24 +213,31 @@ class Sweep:
             # Since the worker's last sign of life; a worker that lost a turn and lives finds that at once.
             settled_ms=0 if by == "worker" else int(min(LEASE_S + candidate.expired_s, 3600) * 1000),
             unknown=bool(started) and not evidence.proven,
+            request=new_id(),
         )
         try:
             if by == "worker":  # in its name, so that it meets what its worker may have said of it itself (A4)
-                reports.report(candidate.session, command, candidate.worker)
+                answer = reports.report(candidate.session, command, candidate.worker)
             else:
-                reports.end_turn(candidate.session, command, _recheck(candidate.worker, fence=by == "fence"))
-            _log.warning("turn %s was ended by the %s", candidate.turn, by)
+                answer = reports.end_turn(candidate.session, command, _recheck(candidate.worker, fence=by == "fence"))
+            if answer.get("outcome") != "waiting":
+                _log.warning("turn %s was ended by the %s", candidate.turn, by)
         except Refused as refused:
             if refused.code != "stale":
                 raise
 
     def _step(self, candidate: Candidate) -> tuple[list[str], bool]:
-        """The step's started calls, and whether it is committed: what streamed of a committed reply was not cut off."""
+        """The step's started calls, less those that wait for a delegate, and whether it is committed.
+
+        What streamed of a committed reply was not cut off.
+        """
         state = read.snapshot(candidate.session)["state"]
         turn = state["loops"][candidate.loop]["turn"]
         if turn is None or turn["id"] != candidate.turn:
             return [], False
-        started = [call["call"] for call in turn["calls"] or () if call["status"] == "started"]
+        started = [
+            call["call"] for call in turn["calls"] or () if call["status"] == "started" and call["child"] is None
+        ]
         return started, turn["calls"] is not None
 
     def _cut_off(self, candidate: Candidate) -> dict[str, str]:

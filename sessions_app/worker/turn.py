@@ -1,8 +1,9 @@
 """A turn's coroutine: ask what is next, do it, report it. It holds no rule; every report's answer says how to go on.
 
-Two things can end its work from outside. A mark (heard from the warden, or in any report's answer) sets `stop`: the
+Three things can end its work from outside. A mark (heard from the warden, or in any report's answer) sets `stop`: the
 model's stream is cancelled, the tool is ended by its warden, a back-off is cut short, and one `EndTurn` settles all of
-it. A `stale` answer means that the fence or the sweep was quicker: nothing more is said.
+it. A worker on its way out sets `leave`: at its next resting place the turn is handed over, and another worker's
+coroutine goes on from there (J4). A `stale` answer means that the fence or the sweep was quicker: nothing more is said.
 """
 
 import asyncio
@@ -10,9 +11,9 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from sessions_app.control import reports
 from sessions_app.engine import commands
@@ -31,29 +32,46 @@ from sessions_app.worker.models.registry import open_model
 from sessions_app.worker.prompt import instructions_for
 from sessions_app.worker.streaming import Stream
 from sessions_app.worker.tools.base import ToolContext, ToolOutcome
+from sessions_app.worker.tools.delegate import task_of
 from sessions_app.worker.tools.registry import effect_of, run_tool, specs
 
 T = TypeVar("T")
+CHILDREN_S: Final = 0.1
+"""How often a turn that is to end asks whether its delegates have ended."""
 _log = logging.getLogger(__name__)
+
+
+Place = Literal["safe_point", "call", "gate", "delegate", "back_off", "model"]
 
 
 class Stopped(Exception):
     """The turn is marked, or its worker is shutting down: end it now."""
 
 
+class Leaving(Exception):
+    """The worker is on its way out, and here the turn can be handed over (J4)."""
+
+    def __init__(self, at: Place) -> None:
+        super().__init__(at)
+        self.at: Place = at
+
+
 class TurnRun:
-    """One running turn of this worker."""
+    """One running turn of this worker. `claim` is its claim's receipt: a new turn, or one that was handed over."""
 
     def __init__(self, worker: WorkerContext, session: str, loop: str, claim: dict[str, Any]) -> None:
         self.worker, self.session, self.loop = worker, session, loop
         self.turn: str = claim["turn"]
         self.epoch: int = claim["epoch"]
         self.stop = asyncio.Event()
+        self._claim = claim
+        self._leave, self._drop = asyncio.Event(), asyncio.Event()
+        self._attempts = 1
         self._phase = "model"
         self._shutdown_at: float | None = None
         self._transcript = Transcript()
         self._cursor = 0
-        self._step = 1
+        self._step: int = claim["step"]
         self._cut_off: dict[str, str] = {}
         self._usage: dict[str, int] = {}
         self._settlements: dict[str, Settlement] = {}
@@ -66,6 +84,15 @@ class TurnRun:
     def mark(self) -> None:
         """A stop for this turn was heard of."""
         self.stop.set()
+
+    def leave(self) -> None:
+        """The worker is on its way out: hand the turn over at its next resting place."""
+        self._leave.set()
+
+    def drop(self) -> None:
+        """There is little time left: a model call in flight is dropped, and asked again elsewhere."""
+        self._leave.set()
+        self._drop.set()
 
     def shut_down(self) -> None:
         """The worker is about to end: so is the turn."""
@@ -100,6 +127,8 @@ class TurnRun:
         try:
             try:
                 await self._steps()
+            except Leaving as leaving:
+                await self._hand_over(leaving.at)
             except Stopped:
                 await self._end()
         except Refused as refused:
@@ -114,7 +143,10 @@ class TurnRun:
 
     async def _steps(self) -> None:
         self._workspace = await self.worker.persistently(self.worker.workspace, self.session)
+        if self._claim.get("resumed"):
+            await self._go_on()
         while True:
+            self._rest("safe_point")
             begun = await self._report(commands.BeginStep(self.turn, self.epoch))
             if begun.get("outcome") == "interrupted":  # a budget was used up
                 return
@@ -141,10 +173,25 @@ class TurnRun:
             if finished["outcome"] == "planned":
                 await self._run_calls(reply.calls)
 
+    async def _go_on(self) -> None:
+        """Take up a turn that was handed over: first what is left of its step's calls."""
+        self._attempts = await self.worker.persistently(phases.attempt, self.turn)
+        await self._read_on()
+        self._allow(self._claim["left_ms"] / 1000)
+        if self._transcript.unsettled:
+            await self._run_calls(self._transcript.unsettled, self._claim["delegated"])
+
+    def _rest(self, at: Place) -> None:
+        """A resting place: where a stop ends the turn, and a worker on its way out hands it over."""
+        if self.stop.is_set():
+            raise Stopped
+        if self._leave.is_set():
+            raise Leaving(at)
+
     # -- the model
 
     async def _ask_model(self) -> Reply:
-        attempt = 1
+        attempt, self._attempts = self._attempts, 1
         while True:
             request = await self._request()  # anew for each attempt: a text may have been erased in the meantime
             try:
@@ -156,13 +203,17 @@ class TurnRun:
                 attempt += 1
                 await self._back_off(error, attempt, pause)
 
-    async def _request(self) -> Request:
+    async def _read_on(self) -> None:
+        """Bring the transcript up to the log."""
         events = await self.worker.persistently(read.engine_events, self.session, self._cursor, self.loop)
         self._transcript.feed(events)
         self._cursor = events[-1].seq if events else self._cursor
         if self._transcript.stale:  # a text that it holds was erased: not sent again (A3)
             self._transcript, self._cursor = Transcript(), 0
-            return await self._request()
+            await self._read_on()
+
+    async def _request(self) -> Request:
+        await self._read_on()
         mode = self._transcript.mode
         return Request(
             self._transcript.model,
@@ -178,7 +229,7 @@ class TurnRun:
             await self.worker.persistently(phases.set_model, self.turn, self.epoch, attempt)
         text, reasoning = self._stream(attempt, "text"), self._stream(attempt, "reasoning")
         try:
-            return await self._until_stop(self._consume(request, text, reasoning))
+            return await self._unless(self._consume(request, text, reasoning), self._drop, "model")
         finally:
             self._cut_off = {"text": text.text(), "reasoning": reasoning.text()}
             usage = estimate_usage(request, text.text() + reasoning.text())
@@ -204,19 +255,20 @@ class TurnRun:
             "next_at": None if next_at is None else instant(next_at), "status": error.status, "detail": error.detail,
         }  # fmt: skip
         await asyncio.to_thread(bell.frame, self.session, frame)
-        await self._until_stop(asyncio.sleep(pause))
+        await self._unless(asyncio.sleep(pause), self._leave, "back_off")
 
-    async def _until_stop(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result; or `Stopped` when a stop comes first, once the cancelled work has really ended."""
+    async def _unless(self, work: Coroutine[Any, Any, T], leave: asyncio.Event, at: Place) -> T:
+        """The work's result; or `Stopped` or `Leaving` when that comes first, once the cancelled work has ended."""
         task = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self.stop.wait())
+        signs = [asyncio.ensure_future(event.wait()) for event in (self.stop, leave)]
         try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, *signs}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise Stopped
+                raise Stopped if self.stop.is_set() else Leaving(at)
             return task.result()
         finally:
-            stop.cancel()
+            for sign in signs:
+                sign.cancel()
             if not task.done():
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, ModelError):
@@ -224,12 +276,22 @@ class TurnRun:
 
     # -- the tools
 
-    async def _run_calls(self, calls: tuple[Call, ...]) -> None:
-        for call in calls:
-            outcome = await self._start(call)
+    async def _run_calls(self, calls: tuple[Call, ...], delegated: Collection[str] = ()) -> None:
+        """Run what is left of a step's calls, one at a time, delegates beside each other (C2)."""
+        waiting = set(delegated)
+        for call in (each for each in calls if each.id not in waiting):
+            task = task_of(call.tool, call.arguments)
+            if waiting and task is None:
+                await self._await_delegates()
+                waiting.clear()
+            self._rest("call")
+            outcome = await self._start(call, task)
             if outcome == "skipped":
-                return
-            if outcome == "settled":  # denied, or not allowed in this mode
+                break
+            if outcome == "settled":  # denied, or not allowed in this mode, or over a limit
+                continue
+            if task is not None:
+                waiting.add(call.id)
                 continue
             self._phase = "tool"
             settlement = await self._run_tool(call)
@@ -239,13 +301,22 @@ class TurnRun:
             await self._report(commands.SettleTool(self.turn, self.epoch, self._step, call.id, settlement))
             self._settlements.clear()
             self._phase = "model"
+        if waiting:
+            await self._await_delegates()
 
-    async def _start(self, call: Call) -> str:
+    async def _await_delegates(self) -> None:
+        """Until the last delegate's end has settled its call (G3); the worker has room for others meanwhile (G2)."""
+        self._phase = "delegate"
+        await self._unless(self.worker.answered(self.turn), self._leave, "delegate")
+        self._phase = "model"
+
+    async def _start(self, call: Call, task: str | None) -> str:
         """Say that the call is about to start, and wait at its gate: `started`, `skipped` or `settled`."""
         effect = effect_of(call.tool, call.arguments)
+        child = None if task is None else commands.Child(new_id(), new_id(), task, self._transcript.instructions)
         while True:
             intent = commands.StartTool(
-                self.turn, self.epoch, self._step, call.id, call.arguments, effect, gate=new_id()
+                self.turn, self.epoch, self._step, call.id, call.arguments, effect, new_id(), child
             )
             started = await self._report(intent)
             if started["outcome"] != "asked":
@@ -253,7 +324,7 @@ class TurnRun:
                 return str(started["outcome"])
             self._phase = "gate"
             left_s = self._forbid()
-            await self._until_stop(self.worker.answered(self.turn))
+            await self._unless(self.worker.answered(self.turn), self._leave, "gate")
             self._allow(left_s)
 
     async def _run_tool(self, call: Call) -> Settlement:
@@ -313,6 +384,13 @@ class TurnRun:
             }  # fmt: skip
             await asyncio.to_thread(bell.frame, self.session, frame)
 
+    async def _hand_over(self, at: Place) -> None:
+        """Give the turn back; a stop that came first ends it instead."""
+        usage = self._usage if at == "model" else {}
+        answer = await self._deliver(commands.HandOver(self.turn, self.epoch, at, usage))
+        if answer.get("marked"):
+            await self._end()
+
     async def _end(self) -> None:
         await self.acknowledge()
         since = self._shutdown_at
@@ -328,20 +406,30 @@ class TurnRun:
             phase=self._phase,
             acknowledged_ms=self._acknowledged,
             settled_ms=0 if since is None else int((time.monotonic() - since) * 1000),
+            request=new_id(),
         )
-        await self._deliver(command)
+        await self._conclude(command)
 
     async def _fail(self, code: str, detail: str) -> None:
         command = commands.Fail(
-            self.turn, self.epoch, code, detail, self._usage, {k: text for k, text in self._cut_off.items() if text}
-        )
+            self.turn, self.epoch, code, detail, self._usage, {k: text for k, text in self._cut_off.items() if text},
+            request=new_id(),
+        )  # fmt: skip
         try:
-            answer = await self._deliver(command)
+            answer = await self._conclude(command)
             if answer.get("marked"):
                 await self._end()
         except Refused as refused:
             if refused.code != "stale":
                 raise
+
+    async def _conclude(self, command: commands.EndTurn | commands.Fail) -> dict[str, Any]:
+        """Report the end, again while it waits for the ends of delegates (G3)."""
+        while True:
+            answer = await self._deliver(command)
+            if answer.get("outcome") != "waiting":
+                return answer
+            await asyncio.sleep(CHILDREN_S)
 
 
 def _usage(reply: Reply) -> dict[str, int]:

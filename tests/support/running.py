@@ -89,4 +89,4 @@ class Running:
 
     def until_saved(self, text: str) -> None:
         """Wait until this streamed text is saved beside the log (L2)."""
-        wait_until(lambda: any(text in piece.text for piece in stream.read(self.id)), f"saving of {text!r}")
+        wait_until(lambda: any(text in piece.text for piece in stream.read(self.id)), f"saving of {text!r}", 60)

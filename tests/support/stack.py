@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +37,8 @@ class Stack:
         self.folder = folder
         self.database = database
         self.redis_url = redis_url
-        self.env = {**os.environ, "DATABASE_URL": database, "REDIS_URL": redis_url, "PYTHONUNBUFFERED": "1", **env}
+        self.env = {**os.environ, "DATABASE_URL": database, "REDIS_URL": redis_url, "PYTHONUNBUFFERED": "1"}
+        self.env |= {"STEERWEB_GRACE_S": "1", **env}
         self.urls: list[str] = []
         self.webs: list[Child] = []
         self.workers: list[Child] = []
@@ -100,6 +102,13 @@ class Stack:
         """Wait until a worker process has a lease, as after `stack.worker.start()`."""
         worker = self.workers[number]
         wait_until(lambda: self._has_lease(worker), f"the lease of worker {number}", START_S)
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run one of steerweb's commands beside the stack."""
+        command = [sys.executable, "-m", "steerweb", *arguments]
+        return subprocess.run(
+            command, env=self.env, cwd=services.REPOSITORY, capture_output=True, text=True, timeout=60
+        )
 
     def kill_worker(self, number: int = 0) -> None:
         """SIGKILL a worker process and wait for its end."""

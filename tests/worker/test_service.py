@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("database")
 @pytest.fixture
 async def worker(tmp_path: Path) -> Worker:
     """The played worker as a real one, on the test's own loop, without a warden."""
-    made = Worker("", tmp_path, 4)
+    made = Worker("", tmp_path, 4, 1.0)
     made._loop.close()
     made.id, made._loop = WORKER, asyncio.get_running_loop()
     return made
@@ -54,8 +54,8 @@ async def test_a_claim_whose_answer_is_lost_is_found_again(
     answers: list[dict[str, Any]] = []
     claim = reports.claim
 
-    def lossy(*order: str) -> dict[str, Any]:
-        answers.append(claim(*order))
+    def lossy(*order: str, resume: bool) -> dict[str, Any]:
+        answers.append(claim(*order, resume=resume))
         if len(answers) == 1:
             raise Refused("unavailable", "The database does not answer.")
         return answers[-1]
@@ -67,30 +67,30 @@ async def test_a_claim_whose_answer_is_lost_is_found_again(
     assert len(await asyncio.to_thread(world.events, "TurnStarted")) == 1
 
 
-@pytest.mark.rule("J1", "E8")
-async def test_a_worker_told_to_end_while_it_claims_waits_and_ends_the_turn(
+@pytest.mark.rule("J1", "J4")
+async def test_a_worker_told_to_end_while_it_claims_waits_and_hands_the_turn_over(
     worker: Worker, runs: list[Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = await asyncio.to_thread(World.create)
     await asyncio.to_thread(world.submit)
     claim = reports.claim
 
-    def slow(*order: str) -> dict[str, Any]:
+    def slow(*order: str, resume: bool) -> dict[str, Any]:
         worker.shut_down()
-        return claim(*order)
+        return claim(*order, resume=resume)
 
     monkeypatch.setattr(reports, "claim", slow)
     worker._consider(world.session, world.loop)
     [turn] = worker._held
-    assert worker.holds(turn), "what `join` waits for"
+    assert worker.holds(turn, world.loop), "what `join` waits for"
     await until(lambda: runs, "the turn")
-    assert runs[0].turn == turn and runs[0].stop.is_set() and runs[0]._shutdown_at is not None
+    assert runs[0].turn == turn and runs[0]._leave.is_set() and not runs[0].stop.is_set()
     await until(lambda: not worker._held, "its end")
 
 
 @pytest.mark.rule("E6")
 def test_turns_that_wait_for_a_library_are_in_nobodys_way(tmp_path: Path) -> None:
-    loop = Worker("", tmp_path, 40)._loop
+    loop = Worker("", tmp_path, 40, 1.0)._loop
     barrier = threading.Barrier(41)
 
     async def all_at_once() -> None:

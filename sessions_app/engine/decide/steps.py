@@ -55,7 +55,7 @@ def _resume(loop: Loop, turn: Turn, command: Claim, epoch: int, context: Context
     resumed = Draft("TurnResumed", {"worker": command.worker, "epoch": epoch}, loop.id, turn.id, turn.step)
     receipt = {
         "claimed": True, "turn": turn.id, "epoch": epoch, "step": turn.step, "index": turn.index, "resumed": True,
-        "planned": turn.calls is not None, "left_ms": left_ms(turn, context.now_ms),
+        "delegated": [call.call for call in turn.delegated()], "left_ms": left_ms(turn, context.now_ms),
     }  # fmt: skip
     return Decision((resumed,), receipt)
 

@@ -17,6 +17,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         default = int(os.environ.get("STEERWEB_TURNS", "100"))
         parser.add_argument("--turns", type=int, default=default, help="run at most so many turns at once")
+        grace = float(os.environ.get("STEERWEB_GRACE_S", "20"))
+        parser.add_argument(
+            "--grace", type=float, default=grace, help="seconds that a running command has after SIGTERM"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         from celery.platforms import SecurityWarning
@@ -28,7 +32,7 @@ class Command(BaseCommand):
 
         keep_private()  # what tools run as may be this very user, and our environment holds the providers' keys
         warnings.simplefilter("ignore", SecurityWarning)  # what tools run as is said on the page, in words
-        entry.start(Worker(settings.DATABASE_URL, Path(settings.DATA_DIR), options["turns"]))
+        entry.start(Worker(settings.DATABASE_URL, Path(settings.DATA_DIR), options["turns"], options["grace"]))
         # Four threads suffice: a task only hands its loop over.
         arguments = ["--quiet", "worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"]
         app.start([*arguments, "--without-gossip", "--without-mingle", "--without-heartbeat"])

@@ -8,13 +8,14 @@ from sessions_app.engine.state import Mode
 from sessions_app.engine.text import clean, clean_json
 from sessions_app.worker.models.base import INVALID, ToolSpec
 from sessions_app.worker.tools.base import BadArgumentsError, Tool, ToolContext, ToolError, ToolOutcome
+from sessions_app.worker.tools.delegate import Delegate
 from sessions_app.worker.tools.edit_file import EditFile
 from sessions_app.worker.tools.read_file import ReadFile
 from sessions_app.worker.tools.search import Search
 from sessions_app.worker.tools.shell import Shell
 from sessions_app.worker.tools.write_file import WriteFile
 
-_ALL: Final[tuple[Tool, ...]] = (Shell(), ReadFile(), Search(), WriteFile(), EditFile())
+_ALL: Final[tuple[Tool, ...]] = (Shell(), ReadFile(), Search(), WriteFile(), EditFile(), Delegate())
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in _ALL}
 
 

@@ -170,7 +170,17 @@ function turnEnded(state, event) {
   const next = rolledUp(changeLoop(state, event, { turn: null }), loopOf(state, event), event);
   const running = new Set(Object.values(next.loops).map((loop) => loop.turn?.id));
   const requests = Object.entries(next.requests).filter(([, request]) => request.turns.some((turn) => running.has(turn)));
-  return { ...next, requests: Object.fromEntries(requests) };
+  return pruned({ ...next, requests: Object.fromEntries(requests) });
+}
+
+/**
+ * Without the delegates that have closed, once their parent's turn is over; one with a background process to end is kept
+ * until that has ended.
+ * @param {State} state @returns {State}
+ */
+function pruned(state) {
+  const stays = (/** @type {Loop} */ loop) => loop.parent === null || loop.status !== "closed" || state.loops[loop.parent]?.turn || loop.background.length;
+  return { ...state, loops: Object.fromEntries(Object.entries(state.loops).filter(([, loop]) => stays(loop))) };
 }
 
 /** @param {State} state @param {LogEvent} event @returns {State} */
@@ -280,7 +290,7 @@ const RULES = {
       const turn = loop.turn && { ...loop.turn, survivors: loop.turn.survivors.filter((each) => !names(event, each)) };
       return [id, { ...loop, turn, background: loop.background.filter((each) => !names(event, each)) }];
     });
-    return { ...state, loops: Object.fromEntries(loops) };
+    return pruned({ ...state, loops: Object.fromEntries(loops) });
   },
   StepDone(state, event) {
     const turn = loopOf(state, event).turn;
