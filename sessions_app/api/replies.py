@@ -111,6 +111,15 @@ class StopAccepted(Reply):
     turns: list[str]
     note: str | None
     input: str | None = None
+    background: list[tuple[str, str]] | None = None
+    """Turn and call of the background processes that end with it (E13)."""
+
+
+class Killed(Reply):
+    """Background processes are about to end; `joined`: somebody had asked for that before."""
+
+    call: str
+    joined: bool
 
 
 class StoppedSession(Reply):

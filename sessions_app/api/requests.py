@@ -115,7 +115,7 @@ class Then(Shape):
 class Interrupt(Shape):
     """A stop; `wait` in seconds; past `not_after` it is refused (`too_late`).
 
-    `keep_background` has nothing to keep yet: no tool declares background processes.
+    `keep_background`: what was declared as background runs on (E13).
     """
 
     loop: Id | None = None

@@ -43,12 +43,19 @@ def interrupt(request: HttpRequest, session: Id, body: requests.Interrupt | None
         reason=body.reason,
         queue=body.queue,
         then=body.then.chosen() if body.then else None,
+        keep_background=body.keep_background,
         not_after=body.not_after,
     )
     if body.wait == 0:
         return answer(receipt, 202)
     give_back_connections()
     return answer(control.wait_stopped(session, receipt, body.wait))
+
+
+@router.post("/sessions/{session}/processes/{call}/kill", response={200: replies.Killed})
+def kill_processes(request: HttpRequest, session: Id, call: str) -> HttpResponse:
+    """End what a call left running in the background (E13)."""
+    return answer(control.kill_processes(who(request), session, command_id(request), call))
 
 
 @router.post("/interrupt", response={200: replies.StoppedSessions})

@@ -3,7 +3,7 @@
 from sessions_app.control.approvals import change_loop, resolve, revoke_rule, set_mode
 from sessions_app.control.creating import create_session
 from sessions_app.control.keeping import change_session, erase, set_member
-from sessions_app.control.stopping import close, give_reason, interrupt, stoppable
+from sessions_app.control.stopping import close, give_reason, interrupt, kill_processes, stoppable
 from sessions_app.control.verbs import (
     edit_input,
     edit_steer,
@@ -26,6 +26,7 @@ __all__ = [
     "erase",
     "give_reason",
     "interrupt",
+    "kill_processes",
     "release",
     "resolve",
     "retract_input",

@@ -40,7 +40,7 @@ def run(
     `also` are further verbs that it takes: a stop that sends something is a submit too.
     """
     session = known_id(session, "session_not_found", NO_SESSION)
-    with noted(principal, session, id, verb, purpose):
+    with noted(principal, session, id, verb, purpose), told_if_closed(session):
         order = Order(session, command, principal.key, id, content, _allow(principal, session, (verb, *also)), purpose)
         return execute(order, extra)
 
@@ -53,6 +53,28 @@ def _allow(principal: Principal, session: str, verbs: tuple[str, ...]) -> Callab
         return for_admin(principal).actor if "admin" in roles else principal.actor
 
     return check
+
+
+@contextmanager
+def told_if_closed(session: str) -> Iterator[None]:
+    """`loop_not_found` stays so for what never was; it becomes `loop_closed` for a delegate that is forgotten (G3)."""
+    try:
+        yield
+    except Refused as refused:
+        loop = refused.data.get("loop") if refused.code == "loop_not_found" else None
+        if not isinstance(loop, str) or not _started_once(session, loop):
+            raise
+        raise Refused("loop_closed", "This agent has ended.", loop=loop) from None
+
+
+def _started_once(session: str, loop: str) -> bool:
+    try:
+        known = known_id(loop, "loop_not_found", "")
+    except Refused:
+        return False
+    query = "SELECT 1 FROM event WHERE session_id = %s AND type = 'LoopStarted' AND loop = %s"
+    with db.cursor("read") as cur:
+        return cur.execute(query, (session, known)).fetchone() is not None
 
 
 @contextmanager

@@ -18,10 +18,11 @@ from sessions_app.log.db import Row
 from sessions_app.people.principals import Principal
 from sessions_app.people.roles import CAN, require
 
-# Idle and closed sessions have nothing to stop; whatever runs or waits was made durable together with the word.
+# Whatever runs or waits was made durable together with the word; an idle session may have background processes (E13).
 _STOPPABLE: Final = """
 SELECT s.id::text FROM session s LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %(person)s
-WHERE s.word IN ('waiting', 'running', 'approval', 'stopping')
+WHERE (s.word IN ('waiting', 'running', 'approval', 'stopping')
+       OR EXISTS (SELECT 1 FROM background_process b WHERE b.session = s.id))
   AND (m.role = ANY(%(roles)s) OR (m.role IS NULL AND %(admin)s))
   AND (%(all)s OR s.created_by_id = %(person)s)
 ORDER BY s.active_at DESC
@@ -40,6 +41,7 @@ def interrupt(
     reason: str | None = None,
     queue: QueueChoice | None = None,
     then: dict[str, str] | None = None,
+    keep_background: bool = False,
     not_after: datetime | None = None,
 ) -> dict[str, Any]:
     """Stop (E): `{accepted, joined, turns, note, input?, seq?}` as soon as it is durable.
@@ -48,12 +50,18 @@ def interrupt(
     """
     after = _then(then)
     until = None if not_after is None else round(not_after.timestamp() * 1000)
-    order = commands.Interrupt(new_id(), loop, turn, reason, queue, after, until)
-    content = [loop, turn, reason, queue, then]
+    order = commands.Interrupt(new_id(), loop, turn, reason, queue, after, until, keep_background)
+    content = [loop, turn, reason, queue, then, *([True] if keep_background else [])]
     waiting = after is not None and after.text is None
     with told_if_taken(session, "input", after.input) if after is not None and waiting else nullcontext():
         also = () if after is None else ("submit",)
         return run(principal, session, command, "interrupt", order, content, purpose="stop", also=also).receipt
+
+
+def kill_processes(principal: Principal, session: str, command: str, call: str) -> dict[str, Any]:
+    """End what a call left running in the background (E13): `{call, joined, seq?}`."""
+    order = commands.KillProcesses(call)
+    return run(principal, session, command, "interrupt", order, ["kill", call], purpose="stop").receipt
 
 
 def stoppable(

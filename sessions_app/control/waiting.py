@@ -9,12 +9,14 @@ from sessions_app.engine.errors import Refused
 from sessions_app.log import db
 
 _LOOK_S: Final = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25)
+_RUNNING_ON: Final = """SELECT count(*) FROM background_process b
+    JOIN unnest(%s::uuid[], %s::text[]) AS q(turn, call) USING (turn, call)"""
 _ENDS: Final = """SELECT position('"note":"held_processes"' IN facts) > 0 FROM event
     WHERE session_id = %s AND turn = ANY(%s) AND type IN ('TurnDone', 'TurnFailed', 'TurnInterrupted')"""
 
 
 def stop_outcome(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None:
-    """`{stopped, joined, turns, note, input?}` once every turn the stop ends or joins has its terminal; else None."""
+    """`{stopped, joined, turns, note, input?, background?}`; None before all that the stop ends or joins has ended."""
     turns = receipt["turns"]
     note, held = receipt["note"], False
     if turns:
@@ -23,15 +25,24 @@ def stop_outcome(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None
         if len(ends) < len(turns):
             return None
         held = any(end[0] for end in ends)
+    background = receipt.get("background", [])
+    if background and _running_on(background):
+        return None
     outcome: dict[str, Any] = {
         "stopped": bool(turns) and not receipt["joined"] and note != "closing",
         "joined": receipt["joined"],
         "turns": turns,
         "note": "held_processes" if held and note is None else note,
     }
-    if "input" in receipt:
-        outcome["input"] = receipt["input"]
-    return outcome
+    return outcome | {name: receipt[name] for name in ("input", "background") if name in receipt}
+
+
+def _running_on(background: list[list[str]]) -> bool:
+    """Whether one of these background processes has not ended yet (E13)."""
+    turns, calls = zip(*background, strict=True)
+    with db.cursor("read") as cur:
+        row = cur.execute(_RUNNING_ON, (list(turns), list(calls))).fetchone()
+    return row is not None and row[0] > 0
 
 
 def _look(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None:

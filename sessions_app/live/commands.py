@@ -128,6 +128,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "set_mode": Shape({"mode": _one_of(*MODES)}, {"loop": _id}),
     "change": Shape({}, {"loop": _id, "model": _text, "instructions": _text, "limits": _limits}),
+    "kill": Shape({"call": _text}, {}),
     "interrupt": Shape(
         {},
         {
@@ -200,34 +201,29 @@ def parse(message: Mapping[str, Any]) -> Command:
 def execute(principal: Principal, session: str, command: Command) -> dict[str, Any]:
     """Carry a command out; its receipt. Blocks until it is durable, never for its outcome."""
     fields = dict(command.fields)
-    match command.verb:
-        case "submit":
-            return control.submit(principal, session, command.id, **fields)
-        case "edit" if "input" in fields:
-            return control.edit_input(principal, session, command.id, fields.pop("input"), **_only(fields, _INPUT_EDIT))
-        case "edit":
-            return control.edit_steer(principal, session, command.id, fields.pop("steer"), **_only(fields, _STEER_EDIT))
-        case "retract":
-            return control.retract_input(principal, session, command.id, fields["input"])
-        case "release":
-            return control.release(principal, session, command.id, **fields)
-        case "steer":
-            return control.steer(principal, session, command.id, **fields)
-        case "withdraw":
-            return control.withdraw_steer(principal, session, command.id, fields["steer"])
-        case "resolve":
-            return control.resolve(principal, session, command.id, fields.pop("gate"), **fields)
-        case "set_mode":
-            return control.set_mode(principal, session, command.id, **fields)
-        case "change":
-            return control.change_loop(principal, session, command.id, **fields)
-        case "interrupt":
-            # Nothing runs in the background yet, so there is nothing to keep; and a socket never waits.
-            known = {name: value for name, value in fields.items() if name not in ("keep_background", "wait")}
-            return control.interrupt(principal, session, command.id, **known)
-    raise AssertionError(command.verb)
+    fields.pop("wait", None)  # a socket never waits
+    if command.verb == "edit" and "input" in fields:
+        return control.edit_input(principal, session, command.id, fields.pop("input"), **_only(fields, _INPUT_EDIT))
+    if command.verb == "edit":
+        return control.edit_steer(principal, session, command.id, fields.pop("steer"), **_only(fields, _STEER_EDIT))
+    verb, subject = _VERBS[command.verb]
+    about = () if subject is None else (fields.pop(subject),)
+    return verb(principal, session, command.id, *about, **fields)
 
 
+_VERBS: Final[Mapping[str, tuple[Callable[..., dict[str, Any]], str | None]]] = {
+    "submit": (control.submit, None),
+    "retract": (control.retract_input, "input"),
+    "release": (control.release, None),
+    "steer": (control.steer, None),
+    "withdraw": (control.withdraw_steer, "steer"),
+    "resolve": (control.resolve, "gate"),
+    "set_mode": (control.set_mode, None),
+    "change": (control.change_loop, None),
+    "interrupt": (control.interrupt, None),
+    "kill": (control.kill_processes, "call"),
+}
+"""The verb of each command, and the field that says what it is about."""
 _INPUT_EDIT: Final = frozenset({"text", "position", "promote"})
 _STEER_EDIT: Final = frozenset({"text", "as_input"})
 

@@ -111,6 +111,10 @@ class Memory:
     def loop(self) -> Loop:
         return self.state.loops[self.at]
 
+    def closed(self, loop: str) -> bool:
+        """Whether a delegate has closed; the state forgets it with its parent's turn."""
+        return loop not in self.state.loops or self.state.loops[loop].status == "closed"
+
     @property
     def turn(self) -> Turn:
         """The turn that runs."""

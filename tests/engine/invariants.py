@@ -294,7 +294,7 @@ def nothing_follows_the_end(log: list[Event]) -> None:
 
 def history_is_acceptable(log: list[Event], state: State, loop: str) -> None:
     """The model's next request is what the strictest provider takes: each call one result, at once and in order."""
-    turn = state.loops[loop].turn
+    turn = state.loops[loop].turn if loop in state.loops else None
     if turn is not None and turn.calls is not None:
         return  # no model call can be made in the middle of a step
     transcript = Transcript()

@@ -78,7 +78,8 @@ def test_a_stop_ends_it_too_unless_it_says_otherwise() -> None:
 def test_an_idle_stop_ends_what_runs_in_the_background_and_claims_no_more() -> None:
     memory = serving()
     receipt = memory.stop()
-    assert (receipt["turns"], receipt["note"], receipt["accepted"]) == ([], "idle", False)
+    assert (receipt["turns"], receipt["note"], receipt["accepted"]) == ([], "idle", True)
+    assert receipt["background"] == [[memory.events("ToolSettled")[0].turn, "a"]]
     assert memory.types()[-1] == "KillRequested"
     before = len(memory.log)
     memory.stop()

@@ -129,8 +129,8 @@ def test_a_stop_of_a_subtree_leaves_siblings_and_ancestors_untouched() -> None:
     memory.end()
     memory.at = first
     memory.end()
-    assert memory.state.loops[grandchild].status == "closed"
-    assert memory.state.loops[first].status == "closed"
+    assert memory.closed(grandchild)
+    assert memory.closed(first)
     for loop in (LOOP, second):
         turn = memory.state.loops[loop].turn
         assert turn is not None
@@ -169,7 +169,7 @@ def test_nothing_of_a_marked_parent_starts_a_child() -> None:
     assert memory.claim() == {"claimed": False}
     memory.at = LOOP
     memory.end()
-    assert memory.state.loops[child].status == "closed"
+    assert memory.closed(child)
     assert memory.data("InputCancelled")[-1]["reason"] == "loop_closed"
     assert [each["outcome"] for each in memory.data("ToolSettled")] == ["interrupted", "not_run"]
     check(memory)
@@ -209,7 +209,7 @@ def test_a_parent_that_is_about_to_end_keeps_no_child_for_its_waiting_messages()
     memory.do(c.Fail(memory.turn.id, memory.turn.epoch, "internal", "no", request="r-system"), WORKER)
     memory.at = child
     memory.end()
-    assert memory.state.loops[child].status == "closed"
+    assert memory.closed(child)
     assert memory.data("InputCancelled")[-1]["reason"] == "loop_closed"
 
 
@@ -242,7 +242,7 @@ def test_a_child_that_is_stopped_before_it_began_closes_and_its_parent_goes_on()
     child = memory.delegate()
     receipt = memory.stop(loop=child)
     assert (receipt["note"], receipt["turns"]) == ("not_started", [])
-    assert memory.state.loops[child].status == "closed"
+    assert memory.closed(child)
     assert memory.data("ToolSettled")[-1]["outcome"] == "interrupted"
     memory.begin()
     check(memory)

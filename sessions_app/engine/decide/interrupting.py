@@ -5,6 +5,7 @@ ends first (the worker's settlement, the fence after 4 s, the sweep after a deat
 finds another epoch or no turn and is `stale`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import close_delegate, end_below, end_given_back, interrupted, phase_of
 from sessions_app.engine.decide.fates import Aftermath, dispose, return_all
 from sessions_app.engine.decide.inputs import changed, find_input, queued
-from sessions_app.engine.decide.settling import kills
+from sessions_app.engine.decide.settling import kills as kills_of
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_size, check_text
@@ -69,11 +70,19 @@ def _targets(state: State, command: Interrupt) -> list[Loop]:
 
 
 def _receipt(
-    accepted: bool, joined: bool, turns: list[Turn], note: str | None, then: Then | None = None
+    accepted: bool,
+    joined: bool,
+    turns: list[Turn],
+    note: str | None,
+    then: Then | None = None,
+    kills: Sequence[Draft] = (),
 ) -> dict[str, Any]:
+    """`turns` and `background` (turn and call) are what the outcome waits for."""
     receipt: dict[str, Any] = {
         "accepted": accepted, "joined": joined, "turns": [turn.id for turn in turns], "note": note,
     }  # fmt: skip
+    if kills:
+        receipt["background"] = [[kill.turn, kill.data["call"]] for kill in kills]
     return receipt if then is None else {**receipt, "input": then.input}
 
 
@@ -118,15 +127,16 @@ def _mark(state: State, command: Interrupt, context: Context, targets: list[Loop
     queue = command.queue or state.settings.get("stop_queue", "run")
     course = Course(state, context)
     course.add(_requested(command, list(phases), queue, phases))
-    course.add(*_then(state, command, context, command.request), *_kills(command, targets))
+    kills = _kills(command, targets)
+    course.add(*_then(state, command, context, command.request), *kills)
     end_given_back(course, targets)
     note = "joined" if len(fresh) < len(running) else None
-    return course.decision(_receipt(True, False, running, note, command.then))
+    return course.decision(_receipt(True, False, running, note, command.then, kills))
 
 
 def _kills(command: Interrupt, targets: list[Loop]) -> list[Draft]:
     """What their turns left running in the background ends too, unless the request spares it (E13)."""
-    return [] if command.keep_background else [each for loop in targets for each in kills(loop)]
+    return [] if command.keep_background else [each for loop in targets for each in kills_of(loop)]
 
 
 def _join(state: State, command: Interrupt, context: Context, running: list[Turn]) -> Decision:
@@ -151,18 +161,20 @@ def _not_started(state: State, command: Interrupt, context: Context, waiting: li
         else:
             return_all(result, "loop_closed")
         course.add(*result.events)
-    course.add(*_then(state, command, context, None), *_kills(command, waiting))
+    kills = _kills(command, waiting)
+    course.add(*_then(state, command, context, None), *kills)
     for loop in waiting:
         if loop.parent is not None and course.state.loops[loop.id].next_input() is None:
             close_delegate(course, loop.id, Settlement("interrupted", f"{context.actor.name} stopped the delegate."))
-    return course.decision(_receipt(True, False, [], "not_started", command.then))
+    return course.decision(_receipt(True, False, [], "not_started", command.then, kills))
 
 
 def _idle(state: State, command: Interrupt, context: Context, targets: list[Loop]) -> Decision:
     """Nothing runs but, perhaps, what was declared as background; that ends (E13)."""
-    ends = [] if command.then is None else _then(state, command, context, None)
-    ends += _kills(command, targets)
-    return Decision(tuple(ends), _receipt(False, False, [], "idle", command.then), None if ends else "idle")
+    kills = _kills(command, targets)
+    events = (*_then(state, command, context, None), *kills)
+    receipt = _receipt(bool(kills), False, [], "idle", command.then, kills)
+    return Decision(events, receipt, None if events else "idle")
 
 
 def _nothing(state: State, command: Interrupt, context: Context, note: str) -> Decision:

@@ -29,13 +29,14 @@ class Command(TerminalCommand):
         )
         parser.add_argument("--loop", help="only this agent and those below it")
         parser.add_argument("--turn", help="only this turn")
+        parser.add_argument("--keep-background", action="store_true", help="leave background processes running")
 
     def run(self, client: Client, options: dict[str, Any]) -> None:
         if options["session"] is None:
             self._stop_many(client, options)
             return
         wait = options["wait"]
-        body = {name: options[name] for name in ("loop", "turn", "reason", "queue", "wait")}
+        body = {name: options[name] for name in ("loop", "turn", "reason", "queue", "keep_background", "wait")}
         body["then"] = {"text": options["then"]} if options["then"] is not None else None
         receipt = client.post(f"/sessions/{options['session']}/interrupt", body, new_id(), wait_s=wait)
         if options["json"]:
@@ -45,6 +46,7 @@ class Command(TerminalCommand):
 
     def _stop_many(self, client: Client, options: dict[str, Any]) -> None:
         given = [f"--{name}" for name in ("then", "loop", "turn") if options[name] is not None]
+        given += ["--keep-background"] if options["keep_background"] else []
         if given:
             raise Failure(f"{given[0]} needs one session.", USAGE)
         body = {"scope": "all" if options["all"] else "mine", "reason": options["reason"], "queue": options["queue"]}
