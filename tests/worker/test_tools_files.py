@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sessions_app.worker.background import Background
 from sessions_app.worker.tools.base import READ_LIMIT, ToolContext, ToolOutcome
 from sessions_app.worker.tools.registry import run_tool, specs
 from sessions_app.worker.warden.client import Warden
@@ -23,8 +24,9 @@ def workspace(tmp_path: Path) -> Path:
 
 async def tool(workspace: Path, name: str, **arguments: Any) -> ToolOutcome:
     """Run a tool that needs no warden."""
+    home, keeper = workspace / "home", Background(lambda news: None)
     context = ToolContext(
-        workspace, "call_1", "t", "s", "l", 1, _NO_WARDEN, lambda text: None, asyncio.Event(), workspace / "home"
+        workspace, "call_1", "t", "s", "l", 1, _NO_WARDEN, lambda text: None, asyncio.Event(), home, keeper
     )
     return await run_tool(name, arguments, context)
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import psycopg
 
+from sessions_app.worker.background import Background, BackgroundNews
 from sessions_app.worker.tools.base import ToolContext
 from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.client import Warden
@@ -24,7 +25,7 @@ MODES = ["namespace", "user-namespace", "marker"] if os.geteuid() == 0 else ["us
 ESCAPE = """
 (setsid sh -c 'exec sleep {token}' &)
 (setsid sh -c '(sh -c "exec sleep {token}" &); exit 0' &)
-sh -c 'trap "" TERM HUP INT; while :; do sleep 0.1; done' {token} &
+sh -c 'trap "" TERM HUP INT; exec sleep {token}' &
 (exec env -i /usr/bin/setsid sh -c 'exec >/dev/null 2>&1 </dev/null; exec /bin/sleep {token}' &)
 wait
 """
@@ -42,9 +43,11 @@ class Ward:
     gone: list[str] = field(default_factory=list)
     survivors_ended: list[SurvivorsNews] = field(default_factory=list)
     specs: list[CallSpec] = field(default_factory=list)
+    news: list[BackgroundNews] = field(default_factory=list)
     output: bytearray = field(default_factory=bytearray)
     on_output: Callable[[bytes], None] | None = None
     warden: Warden = field(init=False)
+    background: Background = field(init=False)
 
     async def start(self, *argv: str, turn: str = "", timeout_s: float | None = None, **env: str) -> RunningCall:
         """Start a call whose output goes to `output`."""
@@ -72,6 +75,7 @@ async def guarded(
 ) -> AsyncIterator[Ward]:
     """A warden of an own worker id; closed at the end, so nothing of it outlives the test."""
     ward = Ward(str(uuid4()), folder)
+    ward.background = Background(ward.news.append)
     ward.warden = await Warden.start(
         ward.worker,
         database,
@@ -101,6 +105,7 @@ def tool_context(ward: Ward, emitted: list[str] | None = None) -> ToolContext:
         emit=(emitted if emitted is not None else []).append,
         stop=asyncio.Event(),
         scratch_home=ward.folder / "home",
+        keeper=ward.background,
     )
 
 

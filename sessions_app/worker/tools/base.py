@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from sessions_app.worker.background import Keeper
 from sessions_app.worker.warden.client import Warden
 from sessions_app.worker.warden.shapes import CallSpec, Process
 
@@ -29,7 +30,8 @@ class ToolError(Exception):
 class ToolContext:
     """Where and for whom a call runs. `emit` takes live text (clean, bounded), `stop` is set by an interrupt (E6).
 
-    `workspace` is an absolute path; `scratch_home` a directory of the session that stands in for the user's home.
+    `workspace` is an absolute path; `scratch_home` a directory of the session that stands in for the user's home;
+    `keeper` takes over what a call declares to run on (E13).
     """
 
     workspace: Path
@@ -42,6 +44,7 @@ class ToolContext:
     emit: Callable[[str], None]
     stop: asyncio.Event
     scratch_home: Path
+    keeper: Keeper
 
     def spec(self, argv: list[str], cwd: Path, timeout_s: float | None) -> CallSpec:
         """A process of this call, with the session's own home and temporary directory."""
@@ -58,7 +61,7 @@ class ToolOutcome:
     """What became of a call; `output` is clean text (A6), `replaced` says that something in it had to be replaced.
 
     `exit` is the exit code of a process that ended by itself; `ended` and `surviving` are processes the call's end took
-    along or could not (E7).
+    along or could not (E7); `background` are those that run on by declaration (E13).
     """
 
     outcome: Outcome
@@ -67,6 +70,7 @@ class ToolOutcome:
     ended: list[Process] = field(default_factory=list)
     surviving: list[Process] = field(default_factory=list)
     replaced: bool = False
+    background: list[Process] = field(default_factory=list)
 
 
 class Tool(Protocol):

@@ -1,6 +1,7 @@
 """All tools by name, and the one way to run them."""
 
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 from sessions_app.engine.commands import Effect
@@ -52,9 +53,7 @@ async def run_tool(name: str, arguments: dict[str, Any], context: ToolContext) -
     except OSError as error:
         # The machine's trouble (a full disk, a vanished workspace) is the model's to know, not a defect of the turn.
         return ToolOutcome("error", f"{name} failed: {clean(str(error))[0]}", replaced=replaced)
-    if not replaced:
-        return outcome
-    return ToolOutcome(outcome.outcome, outcome.output, outcome.exit, outcome.ended, outcome.surviving, replaced=True)
+    return replace(outcome, replaced=True) if replaced else outcome
 
 
 def _checked(name: str, arguments: dict[str, Any]) -> Tool:

@@ -17,11 +17,21 @@ from sessions_app.log.peers import NOTICE_DEAD_PEERS
 
 CHANNEL: Final = "steerweb_stop"
 _MARKED: Final = "SELECT turn::text FROM turn_mark WHERE worker = %s::uuid"
+_TO_KILL: Final = "SELECT turn::text, call FROM background_process WHERE worker = %s::uuid AND kill_at IS NOT NULL"
 _LATEST_RETRY_S: Final = 1.0
 
 
-async def hear_stops(worker: str, database_url: str, poll_s: float, on_marked: Callable[[list[str]], None]) -> None:
-    """Call `on_marked` with marked turns, again while they stay marked; for ever, whatever the database does."""
+async def hear_stops(
+    worker: str,
+    database_url: str,
+    poll_s: float,
+    on_marked: Callable[[list[str]], None],
+    on_kill: Callable[[list[tuple[str, str]]], None],
+) -> None:
+    """Call `on_marked` with marked turns and `on_kill` with (turn, call) of kept calls that are to end (E13).
+
+    Both again while the database says so; for ever, whatever that does.
+    """
     pause_s, lost = 0.05, False
     while True:
         try:
@@ -33,8 +43,12 @@ async def hear_stops(worker: str, database_url: str, poll_s: float, on_marked: C
                 while True:
                     rows = await (await connection.execute(_MARKED, (worker,))).fetchall()
                     on_marked([row[0] for row in rows])
+                    rows = await (await connection.execute(_TO_KILL, (worker,))).fetchall()
+                    on_kill([(turn, call) for turn, call in rows])
                     async for notice in connection.notifies(timeout=poll_s):
-                        on_marked(_turns(notice.payload))
+                        turns, calls = _heard(notice.payload)
+                        on_marked(turns)
+                        on_kill(calls)
         except (psycopg.Error, OSError) as error:
             if not lost:
                 sys.stderr.write(f"warden {worker}: PostgreSQL is away: {error}\n")
@@ -43,10 +57,10 @@ async def hear_stops(worker: str, database_url: str, poll_s: float, on_marked: C
             pause_s = min(2 * pause_s, _LATEST_RETRY_S)
 
 
-def _turns(payload: str) -> list[str]:
-    """The turns a bell names; none for one that cannot be read, since the query finds them all the same."""
+def _heard(payload: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """The turns and the calls a bell names; none for one that cannot be read: the queries find them all the same."""
     try:
-        turns = orjson.loads(payload)["turns"]
-        return [turn for turn in turns if isinstance(turn, str)]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return []
+        named = orjson.loads(payload)
+        return [str(turn) for turn in named.get("turns", ())], [(str(t), str(c)) for t, c in named.get("calls", ())]
+    except (AttributeError, TypeError, ValueError):
+        return [], []

@@ -18,7 +18,7 @@ from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.isolation import Isolation
 from sessions_app.worker.warden.output import Output
 from sessions_app.worker.warden.procfs import Stat
-from sessions_app.worker.warden.shapes import CallSpec, Exit, KilledBy, Processes
+from sessions_app.worker.warden.shapes import CallSpec, Exit, KilledBy, Process, Processes
 from sessions_app.worker.warden.spawn import marks, spawn
 from sessions_app.worker.warden.tree import Tree
 
@@ -46,6 +46,8 @@ class Call:
     def __init__(self, spec: CallSpec, worker: str, isolation: Isolation, grace_s: float) -> None:
         self.spec = spec
         self.report_reason: str | None = None
+        # Declared to run on in the background: it has no more to do with its turn (E13).
+        self.kept = False
         self.result: Exit | None = None
         self._worker, self._isolation, self._grace_s = worker, isolation, grace_s
         loop = asyncio.get_running_loop()
@@ -78,6 +80,16 @@ class Call:
     def processes(self) -> Processes:
         """What was ended and what survived; empty before the end."""
         return Processes(tuple(self.result.ended), tuple(self.result.surviving)) if self.result else Processes()
+
+    @property
+    def ending(self) -> bool:
+        """Whether its end has come already, by itself or by a kill."""
+        return self._command.done() or self._kill.done()
+
+    def running(self) -> list[Process]:
+        """The living processes of a call that has started."""
+        self._learn_first()
+        return self._tree.running() if self._tree else []
 
     def kill(self, by: KilledBy) -> None:
         """End the call's whole tree; the first reason stands, a call that has ended already stays as it was."""

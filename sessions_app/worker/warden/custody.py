@@ -51,11 +51,26 @@ class Custody:
         if key in self._calls:
             self._calls[key].kill(by)
 
+    def keep(self, key: int) -> None:
+        """The worker declares a call to run on in the background (E13); of one that is ending it hears the end."""
+        call = self._calls.get(key)
+        if call is not None and not call.ending:
+            call.kept = True
+            processes = [each.to_json() for each in call.running()]
+            self._link.send({"op": "kept", "key": key, "processes": processes})
+
+    def kill_kept(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Somebody wants kept calls ended, each named by (turn, call); all that match, since an id may recur (E13)."""
+        wanted = set(pairs)
+        for call in self._calls.values():
+            if call.kept and (call.spec.turn, call.spec.call) in wanted:
+                call.kill("stop")
+
     def mark(self, turns: Iterable[str]) -> None:
-        """Turns are marked: kill their calls first, tell the worker, report when they are dead."""
+        """Turns are marked: kill their calls first, not the kept ones, tell the worker, report when they are dead."""
         turns = list(turns)
         for call in self._calls.values():
-            if call.spec.turn in turns:
+            if call.spec.turn in turns and not call.kept:
                 call.report_reason = call.report_reason or "mark"
                 call.kill("stop")
         news = [turn for turn in turns if turn not in self._marked]

@@ -1,8 +1,9 @@
 """The warden process: `python -m steerweb warden`, started by a worker with one end of a socket pair.
 
-It kills when it hears of a mark, when the worker asks, when the worker is dead (the socket says so) and when the lease
-was not renewed in time by its own monotonic clock, which may only shorten a lease (A7). It imports no Django and keeps
-no secret where a tool could read it: the database's address comes over the socket, not in its environment.
+It kills when it hears of a mark or of a kill order (E13), when the worker asks, when the worker is dead (the socket
+says so) and when the lease was not renewed in time by its own monotonic clock, which may only shorten a lease (A7). It
+imports no Django and keeps no secret where a tool could read it: the database's address comes over the socket, not in
+its environment.
 """
 
 import asyncio
@@ -72,6 +73,8 @@ class Warden:
                 self._custody.start(header)
             case "kill" if self._custody:
                 self._custody.kill(int(header["key"]))
+            case "keep" if self._custody:
+                self._custody.keep(int(header["key"]))
             case "confirmed" if self._custody:
                 self._custody.confirmed(int(header["key"]))
 
@@ -85,7 +88,7 @@ class Warden:
         self._reporter = Reporter(worker, url)
         self._custody = Custody(worker, self._isolation, grace_s, self._link, self._reporter)
         self._listening = asyncio.get_running_loop().create_task(
-            hear_stops(worker, url, float(header["poll_s"]), self._custody.mark)
+            hear_stops(worker, url, float(header["poll_s"]), self._custody.mark, self._custody.kill_kept)
         )
         self._watch_lease()
 

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
-from sessions_app.worker.warden.shapes import Exit, TurnMarkedError, WardenError, processes_from_json
+from sessions_app.worker.warden.shapes import Exit, Process, TurnMarkedError, WardenError, processes_from_json
 from sessions_app.worker.warden.wire import Header
 
 
@@ -15,9 +16,15 @@ class RunningCall:
         self.pid = 0
         self._send, self._key, self._on_output = send, key, on_output
         self._started: asyncio.Future[None] = loop.create_future()
+        self._kept: asyncio.Future[list[Process]] = loop.create_future()
         self._exit: asyncio.Future[Exit] = loop.create_future()
         for future in (self._started, self._exit):
             future.add_done_callback(retrieve)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will be heard of it."""
+        return self._exit.done()
 
     async def wait(self) -> Exit:
         """How it ended, when it has; raises WardenError when the warden is gone (its tools are then dead too)."""
@@ -31,6 +38,16 @@ class RunningCall:
         """Ask for the kill and wait for the end; a call that had ended by itself says so in `killed_by` (C4)."""
         self.kill()
         return await self.wait()
+
+    async def keep(self) -> list[Process] | None:
+        """Declare that it runs on in the background, out of reach of its turn's marks (E13); what runs of it now.
+
+        None: it had ended, or its end had begun, and is not kept; `wait` says how it ended.
+        """
+        self._send({"op": "keep", "key": self._key})
+        news: list[asyncio.Future[Any]] = [self._kept, self._exit]
+        await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
+        return self._kept.result() if self._kept.done() else None
 
     async def started(self) -> None:
         """Until the command runs; raises WardenError when it cannot."""
@@ -46,6 +63,10 @@ class RunningCall:
             case "started":
                 self.pid = int(header["pid"])
                 self._settle(None)
+                return False
+            case "kept":
+                if not self._kept.done():
+                    self._kept.set_result(processes_from_json(header["processes"]))
                 return False
             case "failed":
                 kind = TurnMarkedError if header["code"] == "marked" else WardenError

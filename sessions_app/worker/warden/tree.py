@@ -34,6 +34,16 @@ class Tree:
 
     def members(self) -> list[Stat]:
         """A census: every living process of the call now, each remembered with its command."""
+        living = self._living()
+        for stat in living:
+            self._remember(stat)
+        return living
+
+    def running(self) -> list[Process]:
+        """A census that remembers nobody: what ends by itself later was not ended by us (C4)."""
+        return [_process(stat) for stat in self._living()[:NAMED_AT_MOST]]
+
+    def _living(self) -> list[Stat]:
         table = procfs.scan()
         ours = {each.pid for each in (self.root, self.init) if _same(table, each)}
         roots = ours | {stat.pid for stat in table.values() if stat.identity in self.seen}
@@ -42,10 +52,7 @@ class Tree:
         if self.strays:
             roots |= {pid for pid in self._strays() if pid in table}
         found = (roots | procfs.descendants(table, roots)) - ours - {os.getpid()}
-        living = [table[pid] for pid in sorted(found) if table[pid].alive]
-        for stat in living:
-            self._remember(stat)
-        return living
+        return [table[pid] for pid in sorted(found) if table[pid].alive]
 
     def terminate(self) -> list[Stat]:
         """Ask every process to end, stopped ones too (they hear it once they go on); those that could be asked."""
@@ -107,12 +114,16 @@ class Tree:
 
     def _remember(self, stat: Stat) -> None:
         if stat.identity not in self.seen:
-            self.seen[stat.identity] = Process(stat.pid, clean(procfs.command(stat.pid))[0])
+            self.seen[stat.identity] = _process(stat)
 
     def _foreign(self, pid: int) -> bool:
         """Whether a child of the warden is another call's: every call's first process carries its marks."""
         entries = procfs.environment(pid)
         return any(entry.startswith(b"STEERWEB_CALL=") for entry in entries) and not self.marks <= entries
+
+
+def _process(stat: Stat) -> Process:
+    return Process(stat.pid, clean(procfs.command(stat.pid))[0])
 
 
 def _same(table: dict[int, Stat], stat: Stat) -> bool:
