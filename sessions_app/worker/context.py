@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
+from sessions_app.worker.background import Background
 from sessions_app.worker.streaming import Streams
 from sessions_app.worker.warden.client import Warden
 
@@ -16,6 +17,7 @@ class WorkerContext(Protocol):
 
     id: str
     streams: Streams
+    background: Background
 
     @property
     def warden(self) -> Warden:

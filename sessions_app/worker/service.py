@@ -7,6 +7,7 @@ told to end hands its turns over (J4), for as long as the grace lasts; one that 
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -21,10 +22,12 @@ from typing import Any, Final, ParamSpec, TypeVar
 import psycopg
 
 from sessions_app.control import reports
+from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
 from sessions_app.log import db, phases
 from sessions_app.log.phases import LEASE_S
+from sessions_app.worker.background import Background, BackgroundNews
 from sessions_app.worker.heartbeat import Heartbeat
 from sessions_app.worker.models.registry import begin_preload
 from sessions_app.worker.place import place
@@ -44,6 +47,7 @@ END_S: Final = 8.0
 POLL_S: Final = 1.0
 ANSWER_POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5
+_TELLING: Final = "telling"
 _log = logging.getLogger(__name__)
 
 
@@ -68,6 +72,7 @@ class Worker:
         self._asked: dict[str, asyncio.Event] = {}
         self._held: set[str] = set()  # turns from before their claim until after their end
         self._open = True
+        self.background = Background(self._on_background_ended)
         self._warden: Warden | None = None
 
     @property
@@ -108,8 +113,8 @@ class Worker:
     def _call(self, work: Coroutine[Any, Any, R]) -> R:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
+        task = self._loop.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
@@ -235,6 +240,16 @@ class Worker:
         told = (news.session, news.loop, news.turn, news.call, ended, self.id)
         self._spawn(self.persistently(reports.survivors_ended, *told))
 
+    def _on_background_ended(self, news: BackgroundNews) -> None:
+        self._spawn(self._tell_background_ended(news), _TELLING)
+
+    async def _tell_background_ended(self, news: BackgroundNews) -> None:
+        """It has ended (E13); what the sweep was quicker to tell is told already."""
+        ended, surviving = ([process.to_json() for process in each] for each in (news.ended, news.surviving))
+        command = commands.BackgroundEnded(news.turn, news.loop, news.call, ended, surviving)
+        with contextlib.suppress(Refused):
+            await self.persistently(reports.background_ended, news.session, command, self.id)
+
     # -- the end
 
     def _give_up(self, reason: str) -> None:
@@ -279,9 +294,18 @@ class Worker:
         deadline = (self._ends_at or time.monotonic()) + END_S
         while self._held and time.monotonic() < deadline:
             time.sleep(0.05)
+        self._call(self._end_background())
         if not self._held:
             phases.retire(self.id)
         self._call(self.warden.aclose())
+
+    async def _end_background(self) -> None:
+        """What runs in the background ends with its worker, and is told (J6)."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await self.background.end_all()
+                while told := [task for task in self._tasks if task.get_name() == _TELLING]:
+                    await asyncio.wait(told)
 
     # -- what turns need
 

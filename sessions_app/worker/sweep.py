@@ -15,7 +15,7 @@ import psycopg
 from psycopg import Cursor
 
 from sessions_app.control import reports
-from sessions_app.engine.commands import EndTurn, Settlement
+from sessions_app.engine.commands import BackgroundEnded, EndTurn, Settlement
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
 from sessions_app.log import db, read, stream
@@ -40,6 +40,11 @@ _LOST: Final = f"""SELECT {_COLUMNS}, NULL::int, coalesce(extract(epoch FROM clo
 _OVERDUE: Final = f"""SELECT {_COLUMNS}, extract(epoch FROM m.acknowledged_at - m.marked_at) * 1000, 0
     FROM turn_mark m JOIN running_turn r ON r.turn = m.turn LEFT JOIN worker w ON w.id = r.worker
     WHERE m.marked_at < clock_timestamp() - make_interval(secs => %s)"""
+_ORPHANS: Final = """SELECT b.session, b.loop, b.turn, b.call, b.worker, w.boot_id,
+        coalesce(extract(epoch FROM clock_timestamp() - w.alive_until), 1e6)
+    FROM background_process b LEFT JOIN worker w ON w.id = b.worker
+    WHERE (w.id IS NULL OR w.alive_until < clock_timestamp())
+      AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %s)"""
 _OWN: Final = f"""SELECT {_COLUMNS}, NULL::int, 0 FROM running_turn r JOIN worker w ON w.id = r.worker
     WHERE r.worker = %s"""
 _FREE: Final = "SELECT 1 FROM session WHERE id = %s FOR UPDATE SKIP LOCKED"
@@ -122,6 +127,7 @@ class Sweep:
         with db.cursor("stop") as cur:
             overdue = [Candidate.of(row) for row in cur.execute(_OVERDUE, (FENCE_S,)).fetchall()]
             lost = [Candidate.of(row) for row in cur.execute(_LOST, (LEASE_S,)).fetchall()]
+            orphans = cur.execute(_ORPHANS, (LEASE_S,)).fetchall()
             own = self._own(cur)
         now = time.monotonic()  # after the answers: the time they took is part of a gap
         if now - self._looked_at > LEASE_S:
@@ -130,6 +136,8 @@ class Sweep:
         self._each(self._fence, overdue)
         if now >= self._quiet_until:
             self._each(self._expire, lost)
+            for row in orphans:
+                self._tell_ended(row)
         self._each(self._abandon, own)
         if self._host is not None:
             self._host.take()
@@ -171,6 +179,18 @@ class Sweep:
         evidence = self._evidence(candidate, dead=True)
         if evidence.proven or candidate.expired_s > PROOF_S:
             self._end(candidate, evidence, by="sweep")
+
+    def _tell_ended(self, row: Row) -> None:
+        """Background processes die with their worker (J6); said once it is proven, or the wait for proof is over."""
+        session, loop, turn, call, worker = (str(each) for each in row[:5])
+        lost = Candidate(turn, session, loop, 0, 0, worker, "", row[5], None, float(row[6]))
+        try:
+            evidence = self._evidence(lost, dead=True) if _free(session) else Evidence()
+            if evidence.proven or lost.expired_s > PROOF_S:
+                command = BackgroundEnded(turn, loop, call, evidence.ended, evidence.surviving)
+                reports.background_ended(session, command)
+        except (Refused, psycopg.Error) as error:
+            _log.warning("the end of a background process of turn %s was not told: %s", turn, error)
 
     def _evidence(self, candidate: Candidate, *, dead: bool) -> Evidence:
         evidence = Evidence()

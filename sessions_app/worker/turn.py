@@ -343,6 +343,7 @@ class TurnRun:
             emit=lambda text: self.worker.streams.add(output, text),
             stop=self.stop,
             scratch_home=self.worker.scratch_home(self.session),
+            keeper=self.worker.background,
         )
         try:
             outcome = await run_tool(call.tool, call.arguments, context)
@@ -439,8 +440,8 @@ def _usage(reply: Reply) -> dict[str, int]:
 
 def _settlement(outcome: ToolOutcome, duration_ms: int) -> Settlement:
     processes = {
-        "ended": [{"pid": process.pid, "command": process.command} for process in outcome.ended],
-        "surviving": [{"pid": process.pid, "command": process.command} for process in outcome.surviving],
-        "background": [],
+        "ended": [process.to_json() for process in outcome.ended],
+        "surviving": [process.to_json() for process in outcome.surviving],
+        "background": [process.to_json() for process in outcome.background],
     }
     return Settlement(outcome.outcome, outcome.output, outcome.exit, duration_ms, processes, outcome.replaced)

@@ -36,19 +36,6 @@ from tests.worker.wardens import (
 SETTLE = "sessions_app.worker.tools.shell.BACKGROUND_SETTLE_S"
 
 
-@pytest.fixture
-def orders(database: str) -> str:
-    """A database with the table of kill orders."""
-    with psycopg.connect(database) as connection:
-        connection.execute(
-            """CREATE TABLE IF NOT EXISTS background_process (
-                session uuid NOT NULL, loop uuid NOT NULL, turn uuid NOT NULL, call text NOT NULL, worker uuid NOT NULL,
-                started_at timestamptz NOT NULL DEFAULT now(), kill_at timestamptz, PRIMARY KEY (turn, call)
-            )"""
-        )
-    return database
-
-
 def order(database: str, ward: Ward, turn: str, *, ring: bool) -> None:
     """Ask for the end of a kept call, by the bell alone or by the row alone."""
     with psycopg.connect(database) as connection:
@@ -57,8 +44,8 @@ def order(database: str, ward: Ward, turn: str, *, ring: bool) -> None:
             connection.execute("SELECT pg_notify('steerweb_stop', %s)", (payload,))
         else:
             connection.execute(
-                """INSERT INTO background_process (session, loop, turn, call, worker, kill_at)
-                VALUES (%s, %s, %s, 'call_1', %s, now())""",
+                """INSERT INTO background_process (session, loop, turn, call, worker, started_at, kill_at)
+                VALUES (%s, %s, %s, 'call_1', %s, now(), now())""",
                 (uuid4(), uuid4(), turn, ward.worker),
             )
 
@@ -77,9 +64,9 @@ def logs(ward: Ward) -> list[Path]:
 
 
 @pytest.mark.rule("E13")
-async def test_a_server_runs_on_and_its_file_has_all_its_output(tmp_path: Path, orders: str) -> None:
+async def test_a_server_runs_on_and_its_file_has_all_its_output(tmp_path: Path, database: str) -> None:
     port = free_port()
-    async with guarded(tmp_path, orders) as ward:
+    async with guarded(tmp_path, database) as ward:
         emitted: list[str] = []
         context = tool_context(ward, emitted)
         server = f"{sys.executable} -u -m http.server {port} --bind 127.0.0.1"
@@ -92,7 +79,7 @@ async def test_a_server_runs_on_and_its_file_has_all_its_output(tmp_path: Path, 
         assert any(server in process.command for process in outcome.background)
         assert all(Path(f"/proc/{process.pid}").exists() for process in outcome.background)
 
-        mark(orders, ward.worker, context.turn)
+        mark(database, ward.worker, context.turn)
         await until(lambda: ward.marked == [context.turn], "the news of the mark")
         live = "".join(emitted)
         await until(lambda: _answers(port), "the server")
@@ -129,11 +116,11 @@ async def test_what_it_leaves_behind_does_not_run_on_without_its_command(tmp_pat
 @pytest.mark.rule("E13", "E6")
 @pytest.mark.parametrize("heard_by", ["worker", "warden"])
 async def test_a_stop_before_it_has_settled_ends_it(
-    tmp_path: Path, orders: str, heard_by: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, database: str, heard_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SETTLE, 60.0)
     token = new_token()
-    async with guarded(tmp_path, orders, grace_s=0.3) as ward:
+    async with guarded(tmp_path, database, grace_s=0.3) as ward:
         emitted: list[str] = []
         context = tool_context(ward, emitted)
         running = asyncio.ensure_future(shell(context, f"echo on; {ESCAPE.format(token=token)}"))
@@ -141,7 +128,7 @@ async def test_a_stop_before_it_has_settled_ends_it(
         if heard_by == "worker":
             context.stop.set()
         else:
-            mark(orders, ward.worker, context.turn)
+            mark(database, ward.worker, context.turn)
         outcome = await running
         assert (outcome.outcome, outcome.output, outcome.background) == ("interrupted", "on\n", [])
         assert alive(token) == []
@@ -241,11 +228,11 @@ async def test_where_there_can_be_no_file_nothing_is_run(tmp_path: Path) -> None
 @pytest.mark.parametrize("ring", [True, False], ids=["bell", "poll"])
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_kill_order_ends_the_whole_tree(
-    tmp_path: Path, orders: str, mode: str, ring: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, database: str, mode: str, ring: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEERWEB_ISOLATION", mode)
     token, other, turn = new_token(), new_token(), str(uuid4())
-    async with guarded(tmp_path, orders, grace_s=0.3, poll_s=0.2) as ward:
+    async with guarded(tmp_path, database, grace_s=0.3, poll_s=0.2) as ward:
         call = await ward.sh(ESCAPE.format(token=token), turn=turn)
         neighbour = await ward.sh(f"sleep {other}")
         await until(lambda: len(alive(token)) == ESCAPED and alive(other), "both trees")
@@ -254,7 +241,7 @@ async def test_a_kill_order_ends_the_whole_tree(
         assert len([process for process in running if process.command.endswith(token)]) == ESCAPED
         assert {process.pid for process in running} >= set(alive(token))
         assert await neighbour.keep() is not None
-        order(orders, ward, turn, ring=ring)
+        order(database, ward, turn, ring=ring)
         end = await call.wait()
         assert (end.killed_by, end.surviving, alive(token)) == ("stop", [], [])
         assert len([process for process in end.ended if process.command.endswith(token)]) == ESCAPED
@@ -263,31 +250,31 @@ async def test_a_kill_order_ends_the_whole_tree(
 
 
 @pytest.mark.rule("E13")
-async def test_an_order_for_a_call_that_nobody_kept_does_nothing(tmp_path: Path, orders: str) -> None:
+async def test_an_order_for_a_call_that_nobody_kept_does_nothing(tmp_path: Path, database: str) -> None:
     token, turn, later = new_token(), str(uuid4()), str(uuid4())
-    async with guarded(tmp_path, orders) as ward:
+    async with guarded(tmp_path, database) as ward:
         call = await ward.sh(f"sleep {token}", turn=turn)
         await until(lambda: alive(token), "the sleep")
-        order(orders, ward, turn, ring=True)
-        mark(orders, ward.worker, later)
+        order(database, ward, turn, ring=True)
+        mark(database, ward.worker, later)
         await until(lambda: ward.marked == [later], "the bell after it")
         stays_true(lambda: len(alive(token)) == 1, "the sleep", 0.3)
         assert (await call.stop()).killed_by == "stop"
 
 
 @pytest.mark.rule("E13", "L5")
-async def test_a_bell_that_cannot_be_read_does_not_make_the_next_one_deaf(tmp_path: Path, orders: str) -> None:
+async def test_a_bell_that_cannot_be_read_does_not_make_the_next_one_deaf(tmp_path: Path, database: str) -> None:
     turn, other = str(uuid4()), str(uuid4())
-    async with guarded(tmp_path, orders, poll_s=60) as ward:
-        mark(orders, ward.worker, other)
+    async with guarded(tmp_path, database, poll_s=60) as ward:
+        mark(database, ward.worker, other)
         await until(lambda: ward.marked == [other], "that it listens")
         call = await ward.sh("sleep 1000", turn=turn)
         assert await call.keep() is not None
         payloads = ["", "[]", "5", '{"calls": 5}', '{"calls": ["ab", [1]]}', '{"turns": null, "calls": [[{}, null]]}']
-        with psycopg.connect(orders) as connection:
+        with psycopg.connect(database) as connection:
             for payload in payloads:
                 connection.execute("SELECT pg_notify('steerweb_stop', %s)", (payload,))
-        order(orders, ward, turn, ring=True)
+        order(database, ward, turn, ring=True)
         assert (await call.wait()).killed_by == "stop"
         assert (ward.marked, ward.gone) == ([other], [])
 
@@ -334,15 +321,15 @@ async def test_a_call_that_has_ended_is_not_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("E13", "J6")
-async def test_a_lapsed_lease_ends_what_is_kept(tmp_path: Path, orders: str) -> None:
+async def test_a_lapsed_lease_ends_what_is_kept(tmp_path: Path, database: str) -> None:
     token, turn = new_token(), str(uuid4())
-    async with guarded(tmp_path, orders, lease_s=2, grace_s=0.3) as ward:
+    async with guarded(tmp_path, database, lease_s=2, grace_s=0.3) as ward:
         call = await ward.sh(f"sleep {token}", turn=turn)
         assert await call.keep() is not None
         end = await call.wait()
         assert (end.killed_by, alive(token)) == ("lapse", [])
-        await until(lambda: len(reports(orders, ward.worker)) == 2, "the reports")
-        rows = [(row["turn"], row["reason"]) for row in reports(orders, ward.worker)]
+        await until(lambda: len(reports(database, ward.worker)) == 2, "the reports")
+        rows = [(row["turn"], row["reason"]) for row in reports(database, ward.worker)]
         assert rows == [(turn, "lease_lapsed"), (None, "lease_lapsed")]
 
 

@@ -36,6 +36,8 @@ def effect_of(name: str, arguments: dict[str, Any]) -> Effect | None:
     if changes is None:
         return None
     kind, argument = changes
+    if arguments.get("background"):  # no rule says that it may run on and on (H3)
+        return Effect("other")
     return Effect(kind, str(arguments.get(argument, "")))
 
 
