@@ -51,7 +51,7 @@ def test_it_outlives_its_turn_is_listed_and_ended_by_a_persons_button(
     assert len(settled.data["processes"]["background"]) > 1
     assert [each["call"] for each in listed(session)] == [settled.data["call"]]
     ben = person("ben")
-    control.set_member(session.owner, session.id, new_id(), person=str(ben.person), role="operator")
+    control.set_member(session.owner, session.id, new_id(), person=str(ben.person), role="owner")
     control.kill_processes(ben, session.id, new_id(), settled.data["call"])
     ended = session.until("ProcessesEnded")
     assert (ended.actor.name, ended.turn) == ("ben", settled.turn)
