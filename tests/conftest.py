@@ -106,6 +106,11 @@ def _emptied(stack: Stack) -> Iterator[str]:
     yield stack.database
 
 
+def note_stack(node: pytest.Item | pytest.Collector, stack: Stack) -> None:
+    """The processes' logs are shown with what fails of this test or file."""
+    node.stash.setdefault(_stacks, []).append(stack)
+
+
 @pytest.fixture(scope="module")
 def web_env() -> dict[str, str]:
     """What the environment of the file's web process says beside the usual; a file may have its own."""
@@ -113,10 +118,11 @@ def web_env() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def web_of_file(web_env: dict[str, str]) -> Iterator[Stack]:
+def web_of_file(request: pytest.FixtureRequest, web_env: dict[str, str]) -> Iterator[Stack]:
     """A stack with one web process, on a database of its own, for all tests of a file."""
     with services.clone() as url:
         stack = Stack(url, services.clean_redis(), stack_folder(str(next(_stack_numbers))), web_env)
+        note_stack(request.node, stack)
         try:
             stack.start_web()
             yield stack
@@ -125,9 +131,8 @@ def web_of_file(web_env: dict[str, str]) -> Iterator[Stack]:
 
 
 @pytest.fixture
-def web(request: pytest.FixtureRequest, web_of_file: Stack, database: str, redis_url: str) -> Stack:
+def web(web_of_file: Stack, database: str, redis_url: str) -> Stack:
     """The file's web process, with nothing of the tests before; the test plays the worker."""
-    request.node.stash.setdefault(_stacks, []).append(web_of_file)
     return web_of_file
 
 
@@ -152,11 +157,12 @@ def redis_url() -> str:
 @pytest.fixture
 def make_stack(request: pytest.FixtureRequest, database: str, redis_url: str) -> Iterator[MakeStack]:
     """`make_stack(webs=1, workers=1, env={})` starts the product's processes; they end with the test."""
-    started = request.node.stash.setdefault(_stacks, [])
+    started: list[Stack] = []
 
     def make(webs: int = 1, workers: int = 1, env: dict[str, str] | None = None) -> Stack:
         stack = Stack(database, redis_url, stack_folder(str(next(_stack_numbers))), env or {})
         started.append(stack)
+        note_stack(request.node, stack)
         for _ in range(webs):
             stack.start_web()
         for _ in range(workers):
@@ -176,9 +182,10 @@ def stack(make_stack: MakeStack) -> Stack:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the processes' logs with a failed test."""
+    """Show the processes' logs with a failed test, those of its file too."""
     report = yield
     if report.failed:
-        for stack in item.stash.get(_stacks, []):
-            report.sections.extend((f"log of {name}", text) for name, text in stack.logs().items())
+        for node in item.listchain():
+            for stack in node.stash.get(_stacks, []):
+                report.sections.extend((f"log of {name}", text) for name, text in stack.logs().items())
     return report

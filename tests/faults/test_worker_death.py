@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from tests.conftest import MakeStack, point_at
+from tests.conftest import MakeStack, note_stack, point_at
 from tests.support import services
 from tests.support.locks import held_once
 from tests.support.model_server import ModelServer, ScriptedReply, Seen, call, say, stall
@@ -49,6 +49,7 @@ def lost(request: pytest.FixtureRequest, django_db_blocker: DjangoDbBlocker) -> 
     how = str(request.param)
     with ModelServer(handler=_reply) as server, services.clone() as url, django_db_blocker.unblock(), point_at(url):
         stack = Stack(url, services.clean_redis(), stack_folder(f"lost-{how}"), server.environ())
+        note_stack(request.node, stack)
         try:
             stack.start_web()
             stack.start_worker()
