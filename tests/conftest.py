@@ -3,6 +3,7 @@
 - `database`: the URL of a fresh, migrated database; Django's connection and `sessions_app.log.db` use it. A test that
   asks for pytest-django's `db`, `client`, ... or has its `django_db` mark gets it too.
 - `redis_url`: the URL of an empty Valkey (`settings.REDIS_URL` names it at all times).
+- `web`: the web process of this file, one for all its tests; the test's database is then the one it is on, emptied.
 - `stack`: web and worker as real processes on that database; `make_stack(webs=, workers=, env=)` for other shapes.
 """
 
@@ -89,11 +90,50 @@ def point_at(url: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def database(django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+def database(request: pytest.FixtureRequest, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
     """The libpq URL of a fresh, migrated database."""
     services.clean_redis()  # whatever is committed rings the bell and offers loops
-    with services.clone() as url, django_db_blocker.unblock(), point_at(url):
+    stays = "web_of_file" in request.fixturenames
+    fresh = _emptied(request.getfixturevalue("web_of_file")) if stays else services.clone()
+    with fresh as url, django_db_blocker.unblock(), point_at(url):
         yield url
+
+
+@contextmanager
+def _emptied(stack: Stack) -> Iterator[str]:
+    """The database of a web process that stays."""
+    services.empty(stack.database)
+    yield stack.database
+
+
+def note_stack(node: pytest.Item | pytest.Collector, stack: Stack) -> None:
+    """The processes' logs are shown with what fails of this test or file."""
+    node.stash.setdefault(_stacks, []).append(stack)
+
+
+@pytest.fixture(scope="module")
+def web_env() -> dict[str, str]:
+    """What the environment of the file's web process says beside the usual; a file may have its own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def web_of_file(request: pytest.FixtureRequest, web_env: dict[str, str]) -> Iterator[Stack]:
+    """A stack with one web process, on a database of its own, for all tests of a file."""
+    with services.clone() as url:
+        stack = Stack(url, services.clean_redis(), stack_folder(str(next(_stack_numbers))), web_env)
+        note_stack(request.node, stack)
+        try:
+            stack.start_web()
+            yield stack
+        finally:
+            stack.stop()
+
+
+@pytest.fixture
+def web(web_of_file: Stack, database: str, redis_url: str) -> Stack:
+    """The file's web process, with nothing of the tests before; the test plays the worker."""
+    return web_of_file
 
 
 @pytest.fixture
@@ -117,11 +157,12 @@ def redis_url() -> str:
 @pytest.fixture
 def make_stack(request: pytest.FixtureRequest, database: str, redis_url: str) -> Iterator[MakeStack]:
     """`make_stack(webs=1, workers=1, env={})` starts the product's processes; they end with the test."""
-    started = request.node.stash.setdefault(_stacks, [])
+    started: list[Stack] = []
 
     def make(webs: int = 1, workers: int = 1, env: dict[str, str] | None = None) -> Stack:
         stack = Stack(database, redis_url, stack_folder(str(next(_stack_numbers))), env or {})
         started.append(stack)
+        note_stack(request.node, stack)
         for _ in range(webs):
             stack.start_web()
         for _ in range(workers):
@@ -141,9 +182,10 @@ def stack(make_stack: MakeStack) -> Stack:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the processes' logs with a failed test."""
+    """Show the processes' logs with a failed test, those of its file too."""
     report = yield
     if report.failed:
-        for stack in item.stash.get(_stacks, []):
-            report.sections.extend((f"log of {name}", text) for name, text in stack.logs().items())
+        for node in item.listchain():
+            for stack in node.stash.get(_stacks, []):
+                report.sections.extend((f"log of {name}", text) for name, text in stack.logs().items())
     return report

@@ -29,29 +29,65 @@ WAIT_MS: Final = 15_000
 expect.set_options(timeout=WAIT_MS)
 
 
+class Profiles:
+    """Browser profiles of a file's tests, by size: a new one costs a browser more than all that a page does."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self._free: dict[str, list[BrowserContext]] = {}
+
+    def new(self, url: str, size: str, **options: Any) -> BrowserContext:
+        """A profile of whoever asks; its first page is the one it signs in with."""
+        context = self.browser.new_context(base_url=url, **{**SIZES[size], **options})
+        context.set_default_timeout(WAIT_MS)
+        context.new_page()
+        return context
+
+    def take(self, url: str, size: str) -> BrowserContext:
+        """A profile in which nobody is signed in and nothing is kept, for tests that see nothing of it but pages."""
+        kept = self._free.setdefault(f"{size} {url}", [])
+        return kept.pop() if kept else self.new(url, size)
+
+    def give_back(self, url: str, size: str, context: BrowserContext) -> None:
+        """Leave nothing of a test in a profile but what its browser would load again."""
+        door, *pages = context.pages
+        for page in pages:
+            page.close()
+        door.goto(f"{url}/static/icons/steerweb.svg")
+        door.evaluate("localStorage.clear()")
+        door.goto("about:blank")
+        context.clear_cookies()
+        self._free[f"{size} {url}"].append(context)
+
+
 class Screens:
     """The pages of one test."""
 
-    def __init__(self, browser: Browser, stack: Stack) -> None:
-        self.browser = browser
+    def __init__(self, profiles: Profiles, stack: Stack) -> None:
+        self.profiles = profiles
         self.stack = stack
         self.problems: list[str] = []
-        self.contexts: list[BrowserContext] = []
+        self.own: list[BrowserContext] = []
+        self.lent: list[tuple[str, BrowserContext]] = []
 
     def context(self, name: str, size: str = "desk", **options: Any) -> BrowserContext:
-        """A browser profile in which that person, created where needed, is signed in."""
-        account = Person.objects.filter(username=name).first() or create_person(name)
-        context = self.browser.new_context(base_url=self.stack.url, **{**SIZES[size], **options})
-        context.set_default_timeout(WAIT_MS)
-        self.contexts.append(context)
-        page = context.new_page()
-        page.goto(make_link(account))
-        page.close()
-        return context
+        """A browser profile of the test's own in which that person, created where needed, is signed in."""
+        self.own.append(self.profiles.new(self.stack.url, size, **options))
+        return self._signed_in(self.own[-1], name)
 
     def open(self, name: str, path: str, size: str = "desk", **options: Any) -> Page:
-        """A page of that person at this address."""
-        return self.look(self.context(name, size, **options), path)
+        """A page of that person at this address, in a profile with nothing else."""
+        if options:
+            return self.look(self.context(name, size, **options), path)
+        self.lent.append((size, self.profiles.take(self.stack.url, size)))
+        return self.look(self._signed_in(self.lent[-1][1], name), path)
+
+    def _signed_in(self, context: BrowserContext, name: str) -> BrowserContext:
+        account = Person.objects.filter(username=name).first() or create_person(name)
+        door = context.pages[0]
+        door.goto(make_link(account), wait_until="commit")  # the cookie has come, and nobody looks at the list
+        door.goto("about:blank")
+        return context
 
     def look(self, context: BrowserContext, path: str) -> Page:
         """One more page of a profile."""
@@ -72,8 +108,11 @@ class Screens:
             self.problems.append(f"{path}: {text}")
 
     def close(self) -> None:
-        for context in self.contexts:
+        """End the test's pages; what went wrong on one of them fails it."""
+        for context in self.own:
             context.close()
+        for size, context in self.lent:
+            self.profiles.give_back(self.stack.url, size, context)
         assert not self.problems, self.problems
 
 

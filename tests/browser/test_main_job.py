@@ -29,9 +29,9 @@ def receipt(page: Page) -> None:
 @pytest.mark.rule("E6", "E7", "E8", "E10", "C4")
 @pytest.mark.scenario("D05", "D07")
 def test_the_stop_from_a_phone_ends_the_command_and_its_escaped_child_on_all_three_screens(
-    screens: Callable[..., Screens], server: ModelServer
+    own_screens: Callable[..., Screens], server: ModelServer
 ) -> None:
-    opened = screens(workers=1, env=server.environ())
+    opened = own_screens(workers=1, env=server.environ())
     session = Running.create()
     desk = opened.open("ana", f"/s/{session.id}")
     desk.get_by_role("button", name="People").first.click()
@@ -81,9 +81,9 @@ def test_the_stop_from_a_phone_ends_the_command_and_its_escaped_child_on_all_thr
 @pytest.mark.rule("E6", "C3")
 @pytest.mark.scenario("D04", "D20")
 def test_a_stop_in_mid_stream_closes_the_models_connection_and_keeps_what_was_read(
-    screens: Callable[..., Screens], server: ModelServer
+    own_screens: Callable[..., Screens], server: ModelServer
 ) -> None:
-    opened = screens(workers=1, env=server.environ())
+    opened = own_screens(workers=1, env=server.environ())
     session = Running.create()
     page = opened.open("ana", f"/s/{session.id}")
     live(page)
@@ -103,8 +103,10 @@ def test_a_stop_in_mid_stream_closes_the_models_connection_and_keeps_what_was_re
     expect(page.locator(".turn").last.locator(".step .prose")).to_have_text("Stopped, as you wished.", timeout=30_000)
 
 
-def test_the_demonstration_is_one_button_away_and_can_be_steered_and_stopped(screens: Callable[..., Screens]) -> None:
-    opened = screens(workers=1)
+def test_the_demonstration_is_one_button_away_and_can_be_steered_and_stopped(
+    own_screens: Callable[..., Screens],
+) -> None:
+    opened = own_screens(workers=1)
     page = opened.open("ana", "/")
     page.get_by_role("button", name="Start the demonstration").click()
     page.wait_for_url("**/s/*")

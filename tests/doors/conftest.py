@@ -1,16 +1,8 @@
-"""A web process and a session for tests of the doors; a test that plays the worker needs no other."""
+"""A session for tests of the doors."""
 
 import pytest
 
-from tests.conftest import MakeStack
-from tests.support.stack import Stack
 from tests.support.world import World
-
-
-@pytest.fixture
-def web(make_stack: MakeStack) -> Stack:
-    """One web process; the test plays the worker."""
-    return make_stack(webs=1, workers=0)
 
 
 @pytest.fixture

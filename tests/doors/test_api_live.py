@@ -1,4 +1,4 @@
-"""The API of a real web process: who waits where, who goes away, and what a database that is away does."""
+"""The API of a real web process: who waits where, and who goes away."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -60,36 +60,6 @@ def test_large_bodies_pass_the_real_server(web: Stack) -> None:
         assert (over.status_code, over.json()["code"], over.json()["size"]) == (413, "too_large", limit + 1)
         unannounced = client.post(path, content=(b"a" * 65536 for _ in range(129)))
         assert (unannounced.status_code, unannounced.json()["code"]) == (413, "too_large")
-
-
-@pytest.mark.rule("M")
-def test_a_database_that_is_away_is_unavailable_and_comes_back(web: Stack) -> None:
-    world, token = World.create("ana"), token_of("ana")
-    path = f"/sessions/{world.session}/inputs"
-    with client_of(web, token) as client:
-        assert client.post(path, json={"text": "one"}).status_code == 202
-        web.postgres.stop()
-        try:
-            for answer in (
-                client.post(path, json={"text": "two"}),
-                client.get(f"/sessions/{world.session}/events"),
-                client.get("/me"),
-            ):
-                assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
-                assert answer.json()["retry_after"] > 0
-                assert int(answer.headers["Retry-After"]) >= 1
-            assert httpx.get(f"{web.url}/health/live").status_code == 200
-            assert httpx.get(f"{web.url}/health/ready", timeout=20).json()["database"] is False
-        finally:
-            web.postgres.start()
-
-        def accepted() -> bool:
-            return client.post(path, json={"text": "three"}, headers={"Idempotency-Key": "3"}).status_code == 202
-
-        wait_until(accepted, "an accepted input")
-        ready = httpx.get(f"{web.url}/health/ready", timeout=20)
-        assert (ready.status_code, ready.json()["database"]) == (200, True)
-    assert [event.data["text"] for event in world.events("InputQueued")] == ["one", "three"]
 
 
 @pytest.mark.rule("M")

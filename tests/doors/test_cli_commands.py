@@ -18,6 +18,7 @@ from django.core.management import ManagementUtility
 from sessions_app import control
 from sessions_app.ids import new_id
 from steerweb import runtime
+from tests.conftest import MakeStack
 from tests.doors.callers import token_of
 from tests.support.services import REPOSITORY
 from tests.support.stack import Stack
@@ -162,7 +163,8 @@ def test_watch_follows_live_and_ends_with_the_session(web: Stack) -> None:
 
 
 @pytest.mark.rule("L1")
-def test_watch_resumes_after_the_server_was_away(web: Stack) -> None:
+def test_watch_resumes_after_the_server_was_away(make_stack: MakeStack) -> None:
+    web = make_stack(webs=1, workers=0)
     world, token = World.create("ana"), token_of("ana")
     env = {**os.environ, "STEERWEB_URL": web.url, "STEERWEB_TOKEN": token, "PYTHONUNBUFFERED": "1"}
     watch = subprocess.Popen(

@@ -14,7 +14,6 @@ from sessions_app.ids import new_id
 from sessions_app.models import Person
 from sessions_app.people.accounts import suspend
 from sessions_app.people.devices import sign_out_everywhere
-from tests.conftest import MakeStack
 from tests.doors.callers import token_of
 from tests.support.people import signed_in
 from tests.support.sockets import Socket, opened, ws
@@ -25,10 +24,10 @@ from tests.support.world import World, person
 PROXY = "https://steer.example.org"
 
 
-@pytest.fixture
-def web(make_stack: MakeStack) -> Stack:
-    """One web process behind a proxy's address."""
-    return make_stack(webs=1, workers=0, env={"STEERWEB_URL": PROXY})
+@pytest.fixture(scope="module")
+def web_env() -> dict[str, str]:
+    """The web process is behind a proxy's address."""
+    return {"STEERWEB_URL": PROXY}
 
 
 def cookie_of(name: str) -> str:

@@ -15,6 +15,7 @@ from sessions_app import control
 from sessions_app.ids import new_id
 from sessions_app.log import bell, stream
 from sessions_app.log.stream import Piece
+from tests.conftest import MakeStack
 from tests.doors.callers import token_of
 from tests.support.sockets import Socket, opened
 from tests.support.stack import Stack
@@ -28,6 +29,12 @@ WATCHERS = 4
 
 def path(world: World) -> str:
     return f"/ws/sessions/{world.session}/"
+
+
+@pytest.fixture
+def web(make_stack: MakeStack) -> Stack:
+    """A web process of each test alone: what is beneath it goes away."""
+    return make_stack(webs=1, workers=0)
 
 
 @pytest.fixture

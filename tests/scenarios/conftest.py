@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from tests.conftest import point_at
+from tests.conftest import note_stack, point_at
 from tests.support import services
 from tests.support.model_server import ModelServer
 from tests.support.stack import Stack, stack_folder
@@ -26,6 +26,7 @@ def worker(
     with services.clone() as url, django_db_blocker.unblock(), point_at(url):
         name = request.module.__name__.rpartition(".")[2]
         stack = Stack(url, services.clean_redis(), stack_folder(f"shared-{name}"), shared_server.environ())
+        note_stack(request.node, stack)
         try:
             stack.start_worker()
             yield stack

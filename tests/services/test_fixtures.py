@@ -12,6 +12,7 @@ from sessions_app.log import db
 from sessions_app.models import Person
 from tests.support.services import clean_redis
 from tests.support.stack import Stack
+from tests.support.world import World
 
 
 @pytest.mark.parametrize("name", ["ana", "ben"])
@@ -29,6 +30,18 @@ def test_a_database_is_fresh_each_time_and_everybody_uses_it(database: str, name
 def test_the_mark_of_pytest_django_gives_one_too(client: Client, db: None, number: int) -> None:
     assert not Person.objects.exists()
     Person.objects.create_user("ben")
+
+
+@pytest.mark.parametrize("name", ["ana", "ben"])
+def test_the_web_process_of_a_file_stays_and_its_database_is_empty_each_time(
+    web: Stack, database: str, name: str
+) -> None:
+    assert database == web.database == settings.DATABASE_URL
+    with psycopg.connect(database) as connection:
+        for table in ("person", "session", "event", "member", "worker"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
+    World.create(name)
+    assert httpx.get(web.url + "/health/ready").json()["database"] is True
 
 
 def test_without_asking_there_is_no_database() -> None:

@@ -1,7 +1,7 @@
 """The real PostgreSQL and Valkey of one pytest process, and a fresh database per test.
 
-The log refuses TRUNCATE, so a database is never flushed: each test gets a clone of a template that the migrations have
-been run on once, and it is dropped afterwards.
+The log refuses TRUNCATE, so each test gets a clone of a template that the migrations have been run on once, and it is
+dropped afterwards. Only where a web process stays, its clone stays too and is emptied behind the log's back.
 """
 
 import os
@@ -81,6 +81,27 @@ def clone() -> Iterator[str]:
             server.start()
         with psycopg.connect(server.url("postgres"), autocommit=True) as admin:
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def empty(url: str) -> None:
+    """Leave of a clone what the migrations wrote, so that a web process can stay on it from test to test.
+
+    Sessions go first, as whoever changes anything locks its session first. The log's guards and the references between
+    the tables are triggers, and these rest here.
+    """
+    with psycopg.connect(url) as connection:
+        connection.execute("SET LOCAL session_replication_role = replica")
+        for table in sorted(_filled_by_tests(), key=lambda name: name != "session"):
+            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+
+
+@cache
+def _filled_by_tests() -> list[str]:
+    """The tables that the migrations leave empty."""
+    with psycopg.connect(postgres().url(template())) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        rows = sql.SQL("SELECT 1 FROM {} LIMIT 1")
+        return [name for (name,) in tables if not connection.execute(rows.format(sql.Identifier(name))).fetchone()]
 
 
 def clean_redis() -> str:
