@@ -1,8 +1,8 @@
 """The sweep (J3) and the fence (E9): they end turns whose worker cannot, and take what nobody has taken.
 
 One thread in every web and worker process, without a global lock: all may find the same turn, the session's lock lets
-one of them end it, and the expiry is checked again under it. After a gap of its own or the database's the sweep expires
-nobody for one whole lease, because a worker could not have renewed in it.
+one of them end it, and the expiry is checked again under it. After a gap of its own or the database's, also one that
+only its clock has made, the sweep expires nobody for one whole lease, because a worker could not have renewed in it.
 """
 
 import logging
@@ -29,22 +29,29 @@ FENCE_S: Final = 4.0
 PROOF_S: Final = 6.0
 """How long after a lease's end a sweep on another machine waits for the warden's word before it says `unknown`."""
 TIDY_S: Final = 600.0
+JUMP_S: Final = 5.0
+"""By how much the database's clock may run apart from a process's between two looks before it counts as set anew."""
 STREAM_DAYS: Final = 3
 _log = logging.getLogger(__name__)
 
 _COLUMNS: Final = "r.turn, r.session, r.loop, r.epoch, r.step, r.worker, r.phase, w.boot_id"  # boot_id: see `place`
-_LOST: Final = f"""SELECT {_COLUMNS}, NULL::int, coalesce(extract(epoch FROM clock_timestamp() - w.alive_until), 1e6)
+# A beat from the future was written before the database's clock was set back: whoever lives has beaten again since.
+_ALIVE: Final = """(w.alive_until >= clock_timestamp()
+    AND w.beat_at <= clock_timestamp() + make_interval(secs => %(lease)s))"""
+_LOST: Final = f"""SELECT {_COLUMNS}, NULL::int,
+        coalesce(abs(extract(epoch FROM clock_timestamp() - w.alive_until)), 1e6)
     FROM running_turn r LEFT JOIN worker w ON w.id = r.worker
-    WHERE (w.id IS NULL OR w.alive_until < clock_timestamp())
-      AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %s)"""
+    WHERE (w.id IS NULL OR NOT {_ALIVE})
+      AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(lease)s)"""
 _OVERDUE: Final = f"""SELECT {_COLUMNS}, extract(epoch FROM m.acknowledged_at - m.marked_at) * 1000, 0
     FROM turn_mark m JOIN running_turn r ON r.turn = m.turn LEFT JOIN worker w ON w.id = r.worker
-    WHERE m.marked_at < clock_timestamp() - make_interval(secs => %s)"""
-_ORPHANS: Final = """SELECT b.session, b.loop, b.turn, b.call, b.worker, w.boot_id,
-        coalesce(extract(epoch FROM clock_timestamp() - w.alive_until), 1e6)
+    WHERE m.marked_at NOT BETWEEN clock_timestamp() - make_interval(secs => %s) AND clock_timestamp()"""
+_ORPHANS: Final = f"""SELECT b.session, b.loop, b.turn, b.call, b.worker, w.boot_id,
+        coalesce(abs(extract(epoch FROM clock_timestamp() - w.alive_until)), 1e6)
     FROM background_process b LEFT JOIN worker w ON w.id = b.worker
-    WHERE (w.id IS NULL OR w.alive_until < clock_timestamp())
-      AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %s)"""
+    WHERE (w.id IS NULL OR NOT {_ALIVE})
+      AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(lease)s)"""
+_CLOCK: Final = "SELECT extract(epoch FROM clock_timestamp())"
 _OWN: Final = f"""SELECT {_COLUMNS}, NULL::int, 0 FROM running_turn r JOIN worker w ON w.id = r.worker
     WHERE r.worker = %s"""
 _FREE: Final = "SELECT 1 FROM session WHERE id = %s FOR UPDATE SKIP LOCKED"
@@ -109,6 +116,7 @@ class Sweep:
         self._place = place()
         self._looked_at = time.monotonic()
         self._quiet_until = self._looked_at + LEASE_S
+        self._ahead = 0.0  # how far the database's clock is ahead of this process's
         self._tidy_at = self._looked_at + TIDY_S
 
     def run(self) -> None:
@@ -126,13 +134,15 @@ class Sweep:
         """One look: fence, expire, abandon, take, tidy."""
         with db.cursor("stop") as cur:
             overdue = [Candidate.of(row) for row in cur.execute(_OVERDUE, (FENCE_S,)).fetchall()]
-            lost = [Candidate.of(row) for row in cur.execute(_LOST, (LEASE_S,)).fetchall()]
-            orphans = cur.execute(_ORPHANS, (LEASE_S,)).fetchall()
+            lost = [Candidate.of(row) for row in cur.execute(_LOST, {"lease": LEASE_S}).fetchall()]
+            orphans = cur.execute(_ORPHANS, {"lease": LEASE_S}).fetchall()
             own = self._own(cur)
+            clock = cur.execute(_CLOCK).fetchone()
         now = time.monotonic()  # after the answers: the time they took is part of a gap
-        if now - self._looked_at > LEASE_S:
+        ahead = 0.0 if clock is None else float(clock[0]) - now
+        if now - self._looked_at > LEASE_S or abs(ahead - self._ahead) > JUMP_S:
             self._quiet_until = now + LEASE_S
-        self._looked_at = now
+        self._looked_at, self._ahead = now, ahead
         self._each(self._fence, overdue)
         if now >= self._quiet_until:
             self._each(self._expire, lost)
@@ -289,7 +299,7 @@ def _recheck(worker: str, *, fence: bool) -> Callable[[Cursor[Row]], None]:
     def check(cur: Cursor[Row]) -> None:
         if fence:
             return
-        alive = cur.execute("SELECT 1 FROM worker WHERE id = %s AND alive_until >= clock_timestamp()", (worker,))
+        alive = cur.execute(f"SELECT 1 FROM worker w WHERE id = %(id)s AND {_ALIVE}", {"id": worker, "lease": LEASE_S})
         if alive.fetchone() is not None:
             raise Refused("stale", "The worker is alive.")
 

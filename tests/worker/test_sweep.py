@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ from sessions_app.log import db, stream
 from sessions_app.worker import sweep as module
 from sessions_app.worker.place import place
 from sessions_app.worker.sweep import Sweep
+from tests.support.waiting import wait_until
 from tests.support.world import WORKER, World
 from tests.worker.wardens import alive, new_token
 
@@ -78,7 +79,7 @@ def test_a_turn_that_cannot_be_ended_keeps_nobody_from_the_others(
 
     monkeypatch.setattr(stream, "read_turn", read_turn)
     taken: list[int] = []
-    Sweep(SimpleNamespace(id=WORKER, take=lambda: taken.append(1), holds=lambda _: True)).look()
+    Sweep(SimpleNamespace(id=WORKER, take=lambda: taken.append(1), holds=lambda *_: True)).look()
     assert (ended(broken), ended(fine), taken) == (False, True, [1])
 
 
@@ -110,6 +111,67 @@ def test_a_slow_answer_of_the_database_is_a_gap_at_once(monkeypatch: pytest.Monk
     clock.now += 0.4
     sweep.look()
     assert ended(world)
+
+
+def set_clock(hours: int) -> None:
+    """The database's clock as after it was set by so many hours: everything stored before is that much older."""
+    with db.cursor("write") as cur:
+        cur.execute(
+            """UPDATE worker SET alive_until = alive_until - make_interval(hours => %(h)s),
+                   beat_at = beat_at - make_interval(hours => %(h)s)""",
+            {"h": hours},
+        )
+        cur.execute("UPDATE turn_mark SET marked_at = marked_at - make_interval(hours => %s)", (hours,))
+
+
+@pytest.mark.rule("A7", "J2", "J3")
+@pytest.mark.parametrize("hours", [3, -3])
+def test_a_clock_that_is_set_by_hours_costs_no_living_worker_its_turns_and_saves_no_dead_one(
+    hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LEASE_S", 1.0)
+    told = SimpleNamespace(ahead=0.0)
+    real = db.cursor
+
+    class Shifted:
+        """A cursor whose clock is set with the stored times."""
+
+        def __init__(self, cur: Any) -> None:
+            self.cur = cur
+
+        def execute(self, query: Any, params: Any = None) -> Any:
+            if query == module._CLOCK:
+                query, params = "SELECT extract(epoch FROM clock_timestamp()) + %s", (told.ahead,)
+            return self.cur.execute(query, params)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.cur, name)
+
+    @contextmanager
+    def cursor(purpose: db.Purpose, **options: Any) -> Iterator[Any]:
+        with real(purpose, **options) as cur:
+            yield Shifted(cur)
+
+    world = World.create()
+    world.start()
+    lose(ago_s=-3600)
+    sweep = Sweep()
+    monkeypatch.setattr(db, "cursor", cursor)
+
+    def after_a_look(condition: Callable[[], bool]) -> Callable[[], bool]:
+        def look() -> bool:
+            sweep.look()
+            return condition()
+
+        return look
+
+    wait_until(after_a_look(lambda: time.monotonic() > sweep._quiet_until), "the first lease")
+    assert not ended(world)
+    set_clock(hours)
+    told.ahead = hours * 3600.0
+    sweep.look()
+    assert not ended(world), "its worker had no time to renew"
+    wait_until(after_a_look(lambda: ended(world)), "the end of a worker that is dead")
 
 
 @pytest.mark.rule("J6")
@@ -156,7 +218,7 @@ def test_a_turn_that_its_living_worker_knows_nothing_of_is_ended() -> None:
     forgotten, running = World.create(), World.create()
     forgotten.start()
     running.start()
-    Sweep(SimpleNamespace(id=WORKER, take=lambda: None, holds=lambda turn: turn == running.turn)).look()
+    Sweep(SimpleNamespace(id=WORKER, take=lambda: None, holds=lambda turn, loop: turn == running.turn)).look()
     assert not ended(running)
     [terminal] = forgotten.events("TurnInterrupted")
     assert (terminal.data["cause"], terminal.data["ended_by"]) == ("worker_lost", "worker")
