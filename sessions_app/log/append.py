@@ -110,11 +110,13 @@ def append(cur: Cursor[Row], locked: Locked, drafts: Sequence[Draft], actor: Act
     """Append events and bring everything cached up to them; `locked` is then as after them (A2)."""
     numbered = number(locked, drafts, actor, cause)
     rows: list[tuple[Any, ...]] = []
+    states: list[State] = []
     for event, row in numbered:
         facts_digest, texts_digest = payload.Payload(row.facts, row.texts).digests()
         erases = event.data["seq"] if event.type == "ContentErased" else None
         locked.chain = link(locked.chain, header(row, erases), facts_digest, texts_digest)
         locked.state = evolve(locked.state, event)
+        states.append(locked.state)
         locked.head = event.seq
         rows.append((
             row.session, row.seq, row.type, row.at, row.loop, row.turn, row.step, row.actor, row.cause,
@@ -131,6 +133,6 @@ def append(cur: Cursor[Row], locked: Locked, drafts: Sequence[Draft], actor: Act
         (locked.head, locked.chain, Jsonb(to_encode(locked.state)), FOLD, runnable, locked.at, word, locked.at, word,
          locked.session),
     )  # fmt: skip
-    for event, row in numbered:
-        project(cur, locked, event, row)
+    for (event, row), state in zip(numbered, states, strict=True):
+        project(cur, state, event, row)
     return appended

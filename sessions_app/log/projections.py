@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
     from sessions_app.engine.events import Event
     from sessions_app.engine.state import State
-    from sessions_app.log.append import Locked
     from sessions_app.log.db import Row
     from sessions_app.log.frames import Stored
 
-Rule = Callable[["Cursor[Row]", "Locked", "Event", "Stored"], None]
+Rule = Callable[["Cursor[Row]", "State", "Event", "Stored"], None]
 
 
 def session_columns(state: State) -> tuple[str, bool]:
@@ -42,59 +41,59 @@ def session_columns(state: State) -> tuple[str, bool]:
     return ("waiting" if state.runnable() else "idle"), state.runnable()
 
 
-def project(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
-    """Bring the projections up to one event."""
+def project(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    """Bring the projections up to one event; `state` is the one after it."""
     rule = _RULES.get(event.type)
     if rule is not None:
-        rule(cur, locked, event, row)
+        rule(cur, state, event, row)
 
 
-def _changed(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _changed(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     if event.data.get("title") is not None:
-        cur.execute("UPDATE session SET title = %s WHERE id = %s", (event.data["title"], locked.session))
+        cur.execute("UPDATE session SET title = %s WHERE id = %s", (event.data["title"], row.session))
     if event.data.get("settings") is not None:
-        settings = Jsonb(dict(locked.state.settings))
-        cur.execute("UPDATE session SET settings = %s WHERE id = %s", (settings, locked.session))
+        settings = Jsonb(dict(state.settings))
+        cur.execute("UPDATE session SET settings = %s WHERE id = %s", (settings, row.session))
 
 
-def _member(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _member(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     person, role = event.data["person"], event.data["role"]
     if role is None:
-        cur.execute("DELETE FROM member WHERE session_id = %s AND person_id = %s", (locked.session, person))
+        cur.execute("DELETE FROM member WHERE session_id = %s AND person_id = %s", (row.session, person))
         return
     cur.execute(
         """INSERT INTO member (session_id, person_id, role) VALUES (%s, %s, %s)
            ON CONFLICT (session_id, person_id) DO UPDATE SET role = excluded.role""",
-        (locked.session, person, role),
+        (row.session, person, role),
     )
 
 
-def _turn_started(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _turn_started(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     cur.execute(
         """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
            VALUES (%s, %s, %s, %s, %s, 1, 1, 'model', %s, '')""",
-        (event.turn, locked.session, event.loop, event.data["worker"], event.data["epoch"], row.at),
+        (event.turn, row.session, event.loop, event.data["worker"], event.data["epoch"], row.at),
     )
 
 
-def _handed_over(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _handed_over(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     cur.execute("DELETE FROM running_turn WHERE turn = %s", (event.turn,))
 
 
-def _resumed(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _resumed(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     """The step's model call, if it is due, is a new attempt: what streams of it starts again (L2)."""
     cur.execute(
         """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
            SELECT %s, %s, %s, %s, %s, %s, 1 + coalesce(max(attempt), 0), %s, %s, '' FROM stream_text
            WHERE turn = %s AND step = %s AND kind IN ('text', 'reasoning')""",
-        (event.turn, locked.session, event.loop, event.data["worker"], event.data["epoch"], event.step,
-         _resting(locked, event), row.at, event.turn, event.step),
+        (event.turn, row.session, event.loop, event.data["worker"], event.data["epoch"], event.step,
+         _resting(state, event), row.at, event.turn, event.step),
     )  # fmt: skip
 
 
-def _resting(locked: Locked, event: Event) -> str:
+def _resting(state: State, event: Event) -> str:
     """What a turn with no running call of its own is doing: it waits for an answer, for delegates, or thinks."""
-    loop = locked.state.loops.get(event.loop or "")
+    loop = state.loops.get(event.loop or "")
     turn = None if loop is None else loop.turn
     if turn is None:
         return "model"
@@ -109,48 +108,53 @@ def _phase(cur: Cursor[Row], event: Event, row: Stored, phase: str, step: int, c
     )
 
 
-def _tool_started(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
-    phase = _resting(locked, event)
-    _phase(cur, event, row, phase if phase == "delegate" else "tool", event.step or 1, event.data["call"])
+def _tool_started(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    _phase(cur, event, row, "tool", event.step or 1, event.data["call"])
 
 
-def _thinking(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
-    _phase(cur, event, row, _resting(locked, event), event.step or 1, "")
+def _loop_started(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    parent = state.loops.get(event.data["parent"] or "")
+    if parent is not None and parent.turn is not None:  # its call waits for this delegate (G1)
+        cur.execute("UPDATE running_turn SET phase = 'delegate', since = %s WHERE turn = %s", (row.at, parent.turn.id))
 
 
-def _tool_settled(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
-    _thinking(cur, locked, event, row)
-    loop = locked.state.loops.get(event.loop or "")
+def _thinking(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    _phase(cur, event, row, _resting(state, event), event.step or 1, "")
+
+
+def _tool_settled(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    _thinking(cur, state, event, row)
+    loop = state.loops.get(event.loop or "")
     for each in () if loop is None or not event.data["processes"]["background"] else loop.background:
         if each.seq == event.seq:
             cur.execute(
                 """INSERT INTO background_process (session, loop, turn, call, worker, started_at)
                    VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
-                (locked.session, event.loop, event.turn, each.call, each.worker, row.at),
+                (row.session, event.loop, event.turn, each.call, each.worker, row.at),
             )
 
 
-def _kill_requested(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _kill_requested(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     cur.execute(
         "UPDATE background_process SET kill_at = %s WHERE turn = %s AND call = %s AND kill_at IS NULL",
         (row.at, event.turn, event.data["call"]),
     )
 
 
-def _processes_ended(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _processes_ended(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     if not event.data["processes"]["surviving"]:
         cur.execute("DELETE FROM background_process WHERE turn = %s AND call = %s", (event.turn, event.data["call"]))
 
 
-def _gate_opened(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _gate_opened(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     _phase(cur, event, row, "gate", event.step or 1, event.data["call"])
 
 
-def _next_step(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _next_step(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     _phase(cur, event, row, "model", (event.step or 0) + 1, "")
 
 
-def _marked(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _marked(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     turns = event.data["turns"]
     if turns:
         cur.execute(
@@ -160,16 +164,14 @@ def _marked(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None
         )
 
 
-def _ended(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _ended(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     cur.execute("DELETE FROM running_turn WHERE turn = %s", (event.turn,))
     cur.execute("DELETE FROM turn_mark WHERE turn = %s", (event.turn,))
 
 
-def _interrupted(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
-    _ended(cur, locked, event, row)
-    insert_interruption(
-        cur, interruption_row(locked.session, event, row.at, locked.state.loops[event.loop or ""].turns)
-    )
+def _interrupted(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    _ended(cur, state, event, row)
+    insert_interruption(cur, interruption_row(row.session, event, row.at, state.loops[event.loop or ""].turns))
 
 
 INTERRUPTION_COLUMNS: Final = (
@@ -221,7 +223,7 @@ def insert_interruption(cur: Cursor[Row], row: dict[str, Any]) -> None:
     cur.execute(_INSERT_INTERRUPTION, {**row, "actor": Jsonb(row["actor"])})
 
 
-def _reason_given(cur: Cursor[Row], locked: Locked, event: Event, row: Stored) -> None:
+def _reason_given(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     cur.execute("UPDATE interruption SET reason = %s WHERE id = %s", (event.data["reason"], event.data["turn"]))
 
 
@@ -229,6 +231,7 @@ _RULES: Final[dict[str, Rule]] = {
     "SessionCreated": _changed,
     "SessionChanged": _changed,
     "MemberChanged": _member,
+    "LoopStarted": _loop_started,
     "TurnStarted": _turn_started,
     "TurnHandedOver": _handed_over,
     "TurnResumed": _resumed,

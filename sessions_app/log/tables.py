@@ -1,7 +1,8 @@
-"""The `member` and `interruption` tables as a fold of the log, for `verify` and `rebuild`."""
+"""The `member`, `interruption` and `background_process` tables as a fold of the log, for `verify` and `rebuild`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from sessions_app.log.db import Row
 from sessions_app.log.frames import Stored
 from sessions_app.log.projections import INTERRUPTION_COLUMNS, insert_interruption, interruption_row
 
+_BACKGROUND = "SELECT turn, call, loop, worker, kill_at IS NOT NULL FROM background_process WHERE session = %s"
 _MEMBERS = "SELECT person_id::text, role FROM member WHERE session_id = %s"
 _INTERRUPTIONS = sql.SQL("SELECT {} FROM interruption WHERE session_id = %s").format(
     sql.SQL(", ").join(map(sql.Identifier, INTERRUPTION_COLUMNS))
@@ -21,14 +23,21 @@ _INTERRUPTIONS = sql.SQL("SELECT {} FROM interruption WHERE session_id = %s").fo
 
 @dataclass(slots=True)
 class Tables:
-    """What both tables should hold of one session. `reasons` says of which turn's reason an event has the words."""
+    """What the tables should hold of one session. `reasons` says of which turn's reason an event has the words.
+
+    `background` is by turn and call: the loop, the worker, and whether somebody wants it ended.
+    """
 
     members: dict[str, str] = field(default_factory=dict)
     interruptions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    background: dict[tuple[str, str], tuple[str, str, bool]] = field(default_factory=dict)
+    started: dict[tuple[str, str], datetime] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
 
     def step(self, stored: Stored, state: State) -> None:
         """Take in an event; `state` is the one after it."""
+        if stored.type in ("ToolSettled", "KillRequested", "ProcessesEnded"):
+            self._step_background(stored, state)
         if stored.type not in ("MemberChanged", "TurnInterrupted", "InterruptReasonGiven"):
             return
         event = read.as_event(stored)
@@ -48,6 +57,14 @@ class Tables:
         reason = event.data.get("reason")
         self.interruptions[turn]["reason"] = reason if isinstance(reason, str) else None
 
+    def _step_background(self, stored: Stored, state: State) -> None:
+        listed = [(loop.id, each) for loop in state.loops.values() for each in loop.background]
+        for _, each in listed:
+            self.started.setdefault((each.turn, each.call), stored.at)
+        self.background = {
+            (each.turn, each.call): (loop, each.worker, each.killer is not None) for loop, each in listed
+        }
+
     def erase(self, seq: int) -> None:
         """The texts of an event were erased."""
         if seq in self.reasons:
@@ -57,13 +74,15 @@ class Tables:
         """What the tables have that the log has not, or the other way round."""
         if dict(cur.execute(_MEMBERS, (session,)).fetchall()) != self.members:
             yield "the table `member` differs from the fold of the log"
+        if self._background_there(cur, session) != self.background:
+            yield "the table `background_process` differs from the fold of the log"
         there = self._there(cur, session)
         for turn in sorted({*there, *self.interruptions}):
             if there.get(turn) != self._known(turn, there):
                 yield f"the table `interruption` differs from the fold of the log at turn {turn}"
 
     def write(self, cur: Cursor[Row], session: str) -> None:
-        """Write both anew."""
+        """Write all of them anew."""
         there = self._there(cur, session)
         cur.execute("DELETE FROM member WHERE session_id = %s", (session,))
         cur.executemany(
@@ -74,6 +93,21 @@ class Tables:
         for turn in self.interruptions:
             row = self._known(turn, there) or {}
             insert_interruption(cur, {**row, "cut_off": row["cut_off"] or 0})
+
+        cur.execute("DELETE FROM background_process WHERE session = %s", (session,))
+        cur.executemany(
+            """INSERT INTO background_process (session, loop, turn, call, worker, started_at, kill_at)
+               VALUES (%s, %s, %s, %s, %s, %s, CASE WHEN %s THEN now() END)""",
+            [
+                (session, loop, turn, call, worker, self.started[turn, call], killed)
+                for (turn, call), (loop, worker, killed) in self.background.items()
+            ],
+        )
+
+    @staticmethod
+    def _background_there(cur: Cursor[Row], session: str) -> dict[tuple[str, str], tuple[str, str, bool]]:
+        rows = cur.execute(_BACKGROUND, (session,)).fetchall()
+        return {(str(turn), call): (str(loop), str(worker), killed) for turn, call, loop, worker, killed in rows}
 
     def _known(self, turn: str, there: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
         """A turn's row; only the table itself still knows how long an erased text was."""
