@@ -50,7 +50,7 @@ class Up:
             self._start(listener)
             self.supervisor.run(self._tick)
         except StopAsked:
-            say("Stopping ...")
+            say("Stopping; a running command has 20 s to finish (Ctrl-C again: not so long) ...")
         finally:
             self.supervisor.stop()
             runtime.remove_record(self.options.data)

@@ -80,8 +80,9 @@ class Person:
             lambda: control.interrupt(*at, reason="why", loop=loop, keep_background=pick([True, False])),
             lambda: control.change_session(*at, settings={"keep_partial_reply": pick([True, False])}),
         ]  # fmt: skip
+        idle: list[Callable[[], object]] = [verbs[0], lambda: control.release(*at)]
         if state["status"] == "idle" and self.chance.random() < 0.5:  # else most of the time nothing would run
-            pick([verbs[0], lambda: control.release(*at)])()
+            pick(idle)()
         elif any(call["answer"] == "open" for call in (state["turn"] or {}).get("calls") or ()):
             pick([*verbs, verbs[4], verbs[4]] if self.chance.random() < 0.5 else [verbs[4]])()
         else:
