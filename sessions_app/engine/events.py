@@ -128,7 +128,8 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "InterruptReasonGiven": Shape(("request", "turn", "reason", "replaced"), ("reason",)),
     "KillRequested": Shape(("call",)),
     "ProcessesEnded": Shape(
-        ("call", "processes", "replaced"), ("processes.ended[].command", "processes.surviving[].command")
+        ("call", "processes", "background", "replaced"),
+        ("processes.ended[].command", "processes.surviving[].command"),
     ),
 }  # fmt: skip
 """Every type that is written. `replaced` is true where something could not be stored as it was (A6). A text that goes

@@ -164,6 +164,7 @@ def _turn_started(state: State, event: Event) -> State:
         inbox=without(loop.inbox, data["input"]),
         turn=turn,
         failed=None,
+        answer=None,
     )
     return state.with_loop(loop)
 
@@ -264,9 +265,10 @@ def _processes_ended(state: State, event: Event) -> State:
     if event.data["processes"]["surviving"]:
         return state
     for loop in state.loops.values():
-        background = tuple(each for each in loop.background if not _names(event, each))
-        turn = loop.turn
-        if turn is not None:
+        background, turn = loop.background, loop.turn
+        if event.data.get("background"):
+            background = tuple(each for each in background if not _names(event, each))
+        elif turn is not None:
             turn = replace(turn, survivors=tuple(each for each in turn.survivors if not _names(event, each)))
         state = state.with_loop(replace(loop, background=background, turn=turn))
     return _pruned(state)
@@ -353,7 +355,8 @@ def _step_done(state: State, event: Event) -> State:
     loop = _loop(state, event)
     if loop.turn is not None and loop.turn.calls is not None:  # it was committed, counted and paid by its StepPlanned
         return _change_turn(state, event, lambda turn: _next_step(turn, loop))
-    return _change_turn(_paid(state, event), event, lambda turn: replace(_next_step(turn, loop), kept=turn.kept + 1))
+    state = _paid(state.with_loop(replace(loop, answer=event.seq)), event)
+    return _change_turn(state, event, lambda turn: replace(_next_step(turn, loop), kept=turn.kept + 1))
 
 
 def _output_superseded(state: State, event: Event) -> State:
@@ -388,7 +391,7 @@ def _rolled_up(state: State, loop: Loop, event: Event) -> State:
     if parent is None or parent.turn is None or loop.turn is None:
         return state
     data, turn = event.data, parent.turn
-    if data["usage"]:
+    if data["usage"] or loop.turn.unpriced:
         turn = with_cost(replace(turn, usage=add_usage(turn.usage, data["usage"])), data.get("cost"))
     turn = replace(turn, survivors=(*turn.survivors, *loop.turn.survivors))
     return state.with_loop(replace(parent, turn=turn))

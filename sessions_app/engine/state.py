@@ -156,7 +156,7 @@ class Loop:
     """One agent: its queues and at most one turn.
 
     `parent` is the loop that delegates to it (G1), `failed` what may be tried again, until a turn starts (B9),
-    `background` what its settled calls left running (E13).
+    `background` what its settled calls left running (E13); the event `answer` holds its last turn's final answer.
     """
 
     id: str
@@ -173,6 +173,7 @@ class Loop:
     failed: Input | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
     background: tuple[Background, ...] = ()
+    answer: int | None = None
 
     def next_input(self) -> Input | None:
         """The input the next turn opens with: the first that is not set aside."""

@@ -1,39 +1,66 @@
-"""What must be true of every log, whatever happened: checked after each step of every generated history."""
+"""What must be true of every log and every state, whatever happened: checked after each step of generated histories."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from sessions_app.engine.decide.gates import open_gates
 from sessions_app.engine.events import SHAPES, Event
 from sessions_app.engine.limits import STEERS_PENDING
-from sessions_app.engine.state import State, to_json
+from sessions_app.engine.state import Loop, State, to_json
 from sessions_app.engine.transcript import Transcript
 from sessions_app.engine.transcript_types import AssistantEntry, ResultEntry, UserEntry
 from tests.engine.harness import Memory
 
 TERMINALS = {"TurnDone", "TurnInterrupted", "TurnFailed"}
-WORK = {
-    "StepPlanned", "ToolStarted", "ToolSettled", "StepDone", "OutputSuperseded", "SteerDelivered", "TurnFoldedInto",
-    "TurnResumed", "TurnHandedOver", "GateOpened",
-}  # fmt: skip
 COMMITS = {
-    "TurnResumed",
-    "TurnHandedOver",
-    "StepPlanned",
-    "ToolStarted",
-    "OutputSuperseded",
-    "SteerDelivered",
-    "TurnFoldedInto",
-}
+    "TurnResumed", "TurnHandedOver", "StepPlanned", "ToolStarted", "OutputSuperseded", "SteerDelivered",
+    "TurnFoldedInto", "GateOpened", "GateResolved",
+}  # fmt: skip
+"""What no marked turn does any more (E2)."""
+WORK = (COMMITS - {"GateResolved"}) | {"ToolSettled", "StepDone"}
+BEGINS = {"LoopStarted", "TurnStarted", "TurnResumed"}
 REASONS = {
     "client_retracted", "promoted", "cleared", "turn_interrupted", "turn_failed", "loop_closed", "session_closed",
 }  # fmt: skip
 AFTER_THE_END = {"KillRequested", "MemberChanged", "ContentErased", "InterruptReasonGiven", "ProcessesEnded"}
 
 
+class Origin(NamedTuple):
+    """The call that made a delegate (G1)."""
+
+    parent: str
+    turn: str
+    call: str
+
+
+class Tree(dict[str, Origin]):
+    """Every delegate there ever was, by its loop."""
+
+    def turns_above(self, loop: str | None) -> Iterator[str]:
+        """The turns that wait for this loop, the nearest first."""
+        while loop is not None and loop in self:
+            yield self[loop].turn
+            loop = self[loop].parent
+
+
+def grown(log: list[Event]) -> Tree:
+    """The tree of delegates; each is made by a call of the turn that runs above it."""
+    tree, turn_of = Tree(), dict[str | None, str]()
+    for event in log:
+        if event.type == "TurnStarted":
+            turn_of[event.loop] = event.turn or ""
+        elif event.type == "LoopStarted" and event.data["parent"] is not None:
+            parent = event.data["parent"]
+            tree[event.loop or ""] = Origin(parent, turn_of[parent], event.data["call"])
+    return tree
+
+
 def check(memory: Memory) -> None:
     """All of them."""
     check_log(memory.log, memory.state)
+    check_state(memory.state)
     assert to_json(memory.forgetful) == to_json(memory.state), "the fold of facts differs from the state"
     assert to_json(memory.round_trip()) == to_json(memory.state), "the state does not survive JSON"
 
@@ -41,25 +68,71 @@ def check(memory: Memory) -> None:
 def check_log(log: list[Event], state: State) -> None:
     """All that a log and its fold show."""
     assert [event.seq for event in log] == list(range(1, len(log) + 1)), "a gap"
+    tree = grown(log)
     fields_are_known(log)
     one_terminal_and_no_work_after_it(log)
-    loops = {event.loop: [each for each in log if each.loop == event.loop] for event in log if event.loop is not None}
+    loops: dict[str, list[Event]] = defaultdict(list)
+    for event in log:
+        if event.loop is not None:
+            loops[event.loop].append(event)
     for events in loops.values():
         turns_and_steps_are_numbered(events)
         calls_run_one_at_a_time_in_order(events)
-        one_worker_at_a_time(events)
-    nothing_starts_after_a_mark(log)
+        one_worker_at_a_time(events, tree)
+    nothing_starts_after_a_mark(log, tree)
+    an_interrupted_turn_says_by_whom(log)
     every_call_is_settled_once(log, state)
-    children_live_within_their_call(log, state)
+    children_live_within_their_call(log, state, tree)
     gates_are_answered_or_closed_once(log, state)
     inputs_and_steers_leave_once(log, state)
     a_stop_spares_what_came_after_it(log)
+    usage_adds_up(log, state, tree)
+    background_is_listed_until_it_has_ended(log, state)
     ends_are_in_order(log)
     nothing_follows_the_end(log)
+    for id in loops:
+        history_is_acceptable([event for event in log if event.loop in (None, id)], state, id)
+
+
+def check_state(state: State) -> None:
+    """All that a state shows after a transaction, cheap enough for each one."""
     for loop in state.loops.values():
         assert len(loop.steers) <= STEERS_PENDING
-    for id, events in loops.items():
-        history_is_acceptable([each for each in log if each.loop is None or each in events], state, id)
+        assert (loop.turn is not None) == (loop.status == "running"), "a turn in a loop that does not run"
+        if loop.status == "closed":
+            assert not loop.inbox and not loop.steers, "something waits in a closed loop"
+        turn_is_sound(state, loop)
+        delegate_is_sound(state, loop)
+        if loop.status == "closed" or state.status != "open":
+            assert all(each.killer is not None for each in loop.background), "background was forgotten"
+
+
+def turn_is_sound(state: State, loop: Loop) -> None:
+    """A turn goes on or is about to end: what it waits for is there (E2, G3, K1)."""
+    turn = loop.turn
+    if turn is None:
+        return
+    below = [each.turn for each in state.below(loop) if each.turn is not None]
+    for call in turn.delegated():
+        child = state.loops[call.child or ""]
+        assert child.status != "closed" and child.parent == loop.id, "a call that waits for a closed delegate"
+    if turn.mark is not None:
+        assert turn.id in state.requests[turn.mark].turns, "a mark without its request"
+        assert all(each.mark is not None for each in below), "a turn below a marked one is not marked"
+        assert below or not turn.given_back(), "a marked turn hangs that nobody has"
+    else:
+        assert state.status == "open", "a turn that a close has not marked"
+        assert turn.calls is None or any(call.status != "settled" for call in turn.calls), "a step that nobody ends"
+
+
+def delegate_is_sound(state: State, loop: Loop) -> None:
+    """A live delegate is what one call waits for, and has something to do (G3)."""
+    if loop.parent is None or loop.status == "closed":
+        return
+    above = state.loops[loop.parent].turn
+    assert above is not None, "a delegate without its parent's turn"
+    assert [call.child for call in above.delegated()].count(loop.id) == 1, "a delegate that nobody waits for"
+    assert loop.turn is not None or loop.next_input() is not None, "a delegate with nothing to do: its parent hangs"
 
 
 def fields_are_known(log: list[Event]) -> None:
@@ -99,16 +172,40 @@ def turns_and_steps_are_numbered(log: list[Event]) -> None:
             assert event.step == step, "a steer before a step that is not the next one"
 
 
-def nothing_starts_after_a_mark(log: list[Event]) -> None:
+def nothing_starts_after_a_mark(log: list[Event], tree: Tree) -> None:
+    """E2, E3: a marked turn commits nothing and only a stop ends it; below it no delegate and no turn begins."""
+    running: set[str] = set()
     marked: set[str] = set()
     for event in log:
+        if event.type == "TurnStarted":
+            running.add(event.turn or "")
         if event.type == "InterruptRequested":
+            assert running.issuperset(event.data["turns"]), "a mark of a turn that does not run"
             assert not marked.intersection(event.data["turns"]), "a turn was marked twice"
             marked.update(event.data["turns"])
         elif event.type in COMMITS:
-            assert event.turn not in marked, f"{event.type} of a marked turn"
+            assert event.turn not in marked, f"{event.type} after a mark"
         elif event.type in ("TurnDone", "TurnFailed"):
             assert event.turn not in marked, f"{event.type} beat a mark"
+        if event.type in BEGINS:
+            assert not marked.intersection(tree.turns_above(event.loop)), f"{event.type} below a marked turn"
+        if event.type in TERMINALS:
+            running.discard(event.turn or "")
+
+
+def an_interrupted_turn_says_by_whom(log: list[Event]) -> None:
+    """E8, A5: the one request that marked it, as the act of its actor; none where nobody asked."""
+    request_of: dict[str | None, Event] = {}
+    for event in log:
+        if event.type == "InterruptRequested":
+            request_of |= dict.fromkeys(event.data["turns"], event)
+        elif event.type == "TurnInterrupted":
+            asked = request_of.get(event.turn)
+            assert event.data.get("request") == (asked and asked.data["request"]), "another request ended it"
+            if asked is None:
+                assert event.data["cause"] in ("worker_lost", "worker_shutdown", "budget"), "nobody stopped it"
+            else:
+                assert (event.actor, event.cause) == (asked.actor, asked.cause), "a stop is its sender's act"
 
 
 def every_call_is_settled_once(log: list[Event], state: State) -> None:
@@ -157,51 +254,59 @@ def calls_run_one_at_a_time_in_order(log: list[Event]) -> None:
                 assert call == waiting.pop(0), "a settlement out of order"
 
 
-def one_worker_at_a_time(log: list[Event]) -> None:
-    """J4: a turn is given back once, then resumed once; between the two nobody works at it."""
-    given_back = False
+def one_worker_at_a_time(log: list[Event], tree: Tree) -> None:
+    """J4, E2: a turn that was given back does nothing until somebody claims it; what ends it is the stop itself.
+
+    Its delegates go on, and their ends settle its calls (G3); a question is answered or closed while nobody has it.
+    """
+    delegating = {(origin.turn, origin.call) for origin in tree.values()}
+    given_back, left = False, list[str]()
     for event in log:
         if event.type == "TurnHandedOver":
             assert not given_back, "given back twice"
-            given_back = True
+            given_back, left = True, []
         elif event.type == "TurnResumed":
             assert given_back, "resumed although nobody gave it back"
+            assert not left, "a call of a turn that nobody has was settled, though its turn went on"
             given_back = False
-        elif event.type in ("TurnStarted", *TERMINALS):
+        elif event.type in TERMINALS:
+            by_request = event.data.get("ended_by") == "request"
+            assert by_request == given_back, f"{event.type} of a turn, given back: {given_back}"
             given_back = False
-        elif event.type in WORK - {"ToolSettled", "StepDone"}:  # those a child's end may bring (G3)
+        elif given_back and event.type == "ToolSettled":
+            left += [] if (event.turn, event.data["call"]) in delegating else [event.data["call"]]
+        elif event.type in WORK - {"StepDone"}:
             assert not given_back, f"{event.type} of a turn that nobody has"
 
 
-def children_live_within_their_call(log: list[Event], state: State) -> None:
-    """G3: a child is made by a running call, ends before it and settles it; what closed does nothing any more."""
-    parents: dict[str, tuple[str, str | None, str]] = {}
+def children_live_within_their_call(log: list[Event], state: State, tree: Tree) -> None:
+    """G3: a child is made by a running call, ends and closes before it; what closed does nothing any more."""
     live: set[str] = set()
+    busy: set[str] = set()
     started: set[tuple[str | None, str]] = set()
-    turn_of: dict[str, str | None] = {}
     for event in log:
-        if event.loop is not None and event.loop in parents and event.type not in ("ProcessesEnded", "KillRequested"):
-            assert event.loop in live, f"{event.type} of a closed loop"
+        loop = event.loop or ""
+        if event.type == "LoopStarted" and loop in tree:
+            assert (tree[loop].turn, tree[loop].call) in started, "a child without its call"
+            live.add(loop)
+        elif loop in tree and event.type not in ("ProcessesEnded", "KillRequested"):
+            assert loop in live, f"{event.type} of a closed loop"
         if event.type == "TurnStarted":
-            turn_of[event.loop or ""] = event.turn
+            busy.add(loop)
         elif event.type == "ToolStarted":
             started.add((event.turn, event.data["call"]))
-        elif event.type == "LoopStarted" and event.data["parent"] is not None:
-            above = event.data["parent"]
-            parents[event.loop or ""] = (above, turn_of[above], event.data["call"])
-            assert (turn_of[above], event.data["call"]) in started, "a child without its call"
-            live.add(event.loop or "")
         elif event.type == "LoopClosed":
-            live.remove(event.loop or "")
+            assert loop not in busy, "a loop was closed while its turn ran"
+            live.remove(loop)
         elif event.type == "ToolSettled":
-            started.discard((event.turn, event.data["call"]))
-            made = [id for id, parent in parents.items() if parent[1:] == (event.turn, event.data["call"])]
-            assert not live.intersection(made), "a call was settled before its child had closed"
+            key = (event.turn, event.data["call"])
+            started.discard(key)
+            assert not [id for id in live if tree[id][1:] == key], "a call was settled before its child had closed"
         elif event.type in TERMINALS:
-            below = [id for id in live if parents[id][1] == event.turn]
-            assert not below, "a turn ended before its children"
+            assert not [id for id in live if tree[id].turn == event.turn], "a turn ended before its children"
+            busy.discard(loop)
     open_now = {id for id, loop in state.loops.items() if loop.parent is not None and loop.status != "closed"}
-    assert open_now == live - ({*live} if state.status == "closed" else set())
+    assert open_now == live
 
 
 def gates_are_answered_or_closed_once(log: list[Event], state: State) -> None:
@@ -232,38 +337,94 @@ def gates_are_answered_or_closed_once(log: list[Event], state: State) -> None:
 
 
 def inputs_and_steers_leave_once(log: list[Event], state: State) -> None:
-    came: Counter[str] = Counter()
+    """B5, D8: each leaves once, where it came, or waits there."""
+    came: dict[str, str | None] = {}
     left: Counter[str] = Counter()
     for event in log:
         data = event.data
-        if event.type == "InputQueued" or (event.type == "SteerQueued" and data["steer"] not in came):
-            came[data.get("input") or data["steer"]] += 1
-        elif event.type in ("TurnStarted", "TurnFoldedInto", "InputCancelled"):
-            left[data["input"]] += 1
-        elif event.type in ("SteerDelivered", "SteerWithdrawn"):
-            left[data["steer"]] += 1
-    waiting = [entry.id for loop in state.loops.values() for entry in loop.inbox]
-    waiting += [steer.id for loop in state.loops.values() for steer in loop.steers]
-    assert all(count == 1 for count in (*came.values(), *left.values()))
-    assert sorted(came) == sorted([*left, *waiting]), "something was lost, or left twice"
+        entry = data.get("input") or data.get("steer") or ""
+        if event.type == "InputQueued" or (event.type == "SteerQueued" and entry not in came):
+            assert entry not in came, "an input came twice"
+            came[entry] = event.loop
+        elif event.type in ("TurnStarted", "TurnFoldedInto", "InputCancelled", "SteerDelivered", "SteerWithdrawn"):
+            assert came.get(entry, "") == event.loop, "something left where it had not come"
+            left[entry] += 1
+    waiting = {entry.id: loop.id for loop in state.loops.values() for entry in loop.inbox}
+    waiting |= {steer.id: loop.id for loop in state.loops.values() for steer in loop.steers}
+    assert all(count == 1 for count in left.values()), "something left twice"
+    assert all(came[entry] == loop for entry, loop in waiting.items())
+    assert sorted(came) == sorted([*left, *waiting]), "something was lost, or left and waits still"
 
 
 def a_stop_spares_what_came_after_it(log: list[Event]) -> None:
-    """E5, unless everything is held beside a survivor or goes with the session."""
+    """E5, unless everything is held beside a survivor or goes back with its loop or session."""
     queued = {
         event.data.get("input") or event.data["steer"]: event.seq
         for event in reversed(log)
         if event.type in ("InputQueued", "SteerQueued")
     }
     requests = {event.data["request"]: event.seq for event in log if event.type == "InterruptRequested"}
-    closing = next((event.seq for event in log if event.data.get("closing")), len(log) + 1)
+    returned = {
+        event.data.get("input") or event.data["steer"]
+        for event in log
+        if event.type in ("InputCancelled", "SteerWithdrawn")
+        and event.data["reason"] in ("loop_closed", "session_closed")
+    }
     for event in log:
-        if event.type != "TurnInterrupted" or event.data.get("note") or event.seq > closing:
+        if event.type != "TurnInterrupted" or event.data.get("note"):
             continue
         asked = requests.get(event.data.get("request"), event.seq)
         fates = (*event.data["inputs"].values(), *event.data["steers"].values())
-        late = [id for ids in fates for id in ids if queued[id] > asked]
+        late = [id for ids in fates for id in ids if queued[id] > asked and id not in returned]
         assert not late, f"a stop touched what came after it: {late}"
+
+
+def usage_adds_up(log: list[Event], state: State, tree: Tree) -> None:
+    """B7: a turn has used what its model calls and its delegates' turns have; its end may add a cut-off call."""
+    used: dict[str | None, Counter[str]] = defaultdict(Counter)
+    for event in log:
+        final = event.type == "StepDone" and "text" in event.data
+        if final or event.type in ("StepPlanned", "OutputSuperseded", "TurnHandedOver"):
+            used[event.turn].update(event.data.get("usage", {}))
+        elif event.type in TERMINALS:
+            said: Counter[str] = Counter(event.data["usage"])
+            assert not used[event.turn] - said, "a turn has used more than it says"
+            assert event.type != "TurnDone" or said == used[event.turn], "a turn says that it has used more"
+            if (event.loop or "") in tree:
+                used[tree[event.loop or ""].turn].update(said)
+    for loop in state.loops.values():
+        assert loop.turn is None or Counter(loop.turn.usage) == used[loop.turn.id], "what was used is not counted"
+
+
+def background_is_listed_until_it_has_ended(log: list[Event], state: State) -> None:
+    """E13: listed from its settlement to its end, which is the act of the one who first wanted it; a stop wants it.
+
+    A delegate that ends with its parent is stopped by nobody; its background goes when it closes.
+    """
+    listed: dict[tuple[str | None, str], Event | None] = {}
+    spares = {
+        event.data["request"]
+        for event in log
+        if event.type == "InterruptRequested" and (event.data.get("keep_background") or "cause" in event.data)
+    }
+    for event in log:
+        key = (event.turn, str(event.data.get("call")))
+        if event.type == "ToolSettled" and event.data["processes"]["background"]:
+            listed[key] = None
+        elif event.type == "KillRequested":
+            assert key in listed, "a kill of what does not run"
+            assert listed[key] is None, "a second killer"
+            listed[key] = event
+        elif event.type == "ProcessesEnded" and event.data.get("background"):
+            killer = listed[key]
+            assert killer is None or (event.actor, event.cause) == (killer.actor, killer.cause), "not the killer's act"
+            if not event.data["processes"]["surviving"]:
+                del listed[key]
+        elif event.type == "TurnInterrupted" and event.data.get("request", "") not in {"", *spares}:
+            forgotten = [call for (turn, call), killer in listed.items() if turn == event.turn and killer is None]
+            assert not forgotten, f"background was forgotten at a stop: {forgotten}"
+    now = {(each.turn, each.call): each.killer is not None for loop in state.loops.values() for each in loop.background}
+    assert now == {key: killer is not None for key, killer in listed.items()}, "background is not what is listed"
 
 
 def ends_are_in_order(log: list[Event]) -> None:

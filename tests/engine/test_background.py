@@ -150,3 +150,33 @@ def test_an_end_that_is_told_too_early_is_tried_again_and_one_that_is_not_known_
     assert memory.refused(early, WORKER).code == "unavailable"
     memory.settle("a")
     assert memory.refused(early, WORKER).code == "stale"
+
+
+@pytest.mark.rule("E13", "K1")
+def test_a_close_ends_what_settles_under_a_stop_that_spared_it() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.stop(BEN, keep_background=True)
+    memory.close()
+    memory.end(settlements={"a": c.Settlement("ok", processes=KEPT)})
+    assert memory.types()[-1] == "SessionClosed"
+    assert memory.loop.background[0].killer is not None
+    check(memory)
+
+
+@pytest.mark.rule("E13", "E7")
+@pytest.mark.parametrize("first", ["survivor", "background"])
+def test_what_survives_a_call_and_what_it_left_in_the_background_end_apart(first: str) -> None:
+    memory = Memory()
+    turn = memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a", processes={**KEPT, "surviving": [{"pid": 8, "command": "sleep"}]})
+    if first == "survivor":
+        memory.do(c.SurvivorsEnded(turn, LOOP, "a", [{"pid": 8, "command": "sleep"}]), WORKER)
+        assert (memory.turn.survivors, len(memory.loop.background)) == ((), 1)
+    gone(memory)
+    assert (len(memory.turn.survivors), memory.loop.background) == (int(first == "background"), ())
+    check(memory)

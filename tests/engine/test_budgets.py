@@ -186,3 +186,13 @@ def test_a_withdrawn_reply_counts_against_the_cost_and_not_as_a_repetition() -> 
     assert asked(memory, "x")["outcome"] == "superseded"
     assert asked(memory, "x")["outcome"] == "failed", "the withdrawn one did not reset the guard"
     assert BUDGETS["repeats"] == 3
+
+
+@pytest.mark.rule("B7", "G3", "C2")
+def test_a_safe_point_in_the_middle_of_a_step_is_none_whatever_is_used_up() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(None, limits={"steps": 1}), ANA)
+    memory.start()
+    memory.plan_delegates("d")
+    memory.delegate()
+    assert memory.refused(c.BeginStep(memory.turn.id, memory.turn.epoch), WORKER).code == "invalid"

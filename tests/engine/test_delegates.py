@@ -434,3 +434,135 @@ def test_a_child_has_at_most_the_mode_of_its_parent() -> None:
     memory.mode("auto")
     child = memory.delegate()
     assert memory.state.loops[child].mode == "plan"
+
+
+@pytest.mark.rule("G3")
+@pytest.mark.parametrize("promoted", [False, True])
+def test_a_child_whose_task_is_taken_back_closes_and_its_parent_goes_on(promoted: bool) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    child = memory.delegate()
+    task = memory.state.loops[child].inbox[0].id
+    memory.do(c.EditInput(task, promote="urgent", steer="s") if promoted else c.RetractInput(task), BEN)
+    assert memory.state.loops[child].status == "closed"
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], "Ben" in settled["output"]) == ("interrupted", True)
+    assert [event.data["steer"] for event in memory.events("SteerWithdrawn")] == (["s"] if promoted else [])
+    assert memory.begin()["step"] == 2
+    check(memory)
+
+
+@pytest.mark.rule("G3", "B4")
+def test_a_child_whose_last_message_is_taken_back_has_answered_already() -> None:
+    memory, (_, child) = family()
+    memory.submit("and the folders?")
+    more = memory.submit("and the links?")
+    memory.answer("seven files")
+    memory.resume()
+    memory.answer("two folders")
+    memory.do(c.RetractInput(more), ANA)
+    assert memory.state.loops[child].status == "closed"
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["output"]) == ("ok", "two folders")
+    check(memory)
+
+
+@pytest.mark.rule("G3", "B4")
+def test_a_child_that_was_stopped_after_its_answer_has_none() -> None:
+    memory, _ = family()
+    memory.submit("and the folders?")
+    memory.answer("seven files")
+    memory.resume()
+    memory.stop(loop=memory.at)
+    more = memory.submit("and the links?")
+    memory.end()
+    memory.do(c.RetractInput(more), ANA)
+    assert memory.data("ToolSettled")[-1]["outcome"] == "interrupted"
+    check(memory)
+
+
+@pytest.mark.rule("G3", "J4")
+def test_a_parent_that_ends_closes_each_loop_below_a_turn_that_nobody_has_once() -> None:
+    memory, (_, middle) = family()
+    memory.plan_delegates("a", "b")
+    memory.delegate("a")
+    memory.delegate("b")
+    memory.hand_over("delegate")
+    memory.at = LOOP
+    command = c.Fail(memory.turn.id, memory.turn.epoch, "internal", "no", request="r-system")
+    assert memory.do(command, WORKER).receipt["outcome"] == "failed"
+    closed = [event.loop for event in memory.events("LoopClosed")]
+    assert len(closed) == len(set(closed)) == 3
+    assert closed[-1] == middle
+    check(memory)
+
+
+@pytest.mark.rule("G3", "C4")
+def test_only_its_child_settles_a_delegating_call() -> None:
+    memory, (_, child) = family()
+    memory.at = LOOP
+    turn = memory.turn
+    forged = c.SettleTool(turn.id, turn.epoch, turn.step, "d", c.Settlement("ok", "forged"))
+    assert memory.refused(forged, WORKER).code == "invalid"
+    memory.stop()
+    memory.at = child
+    memory.do(c.EndTurn(memory.turn.id, memory.turn.epoch, "worker"), WORKER)
+    memory.at = LOOP
+    memory.end(settlements={"d": c.Settlement("ok", "forged")})
+    assert [each["outcome"] for each in memory.data("ToolSettled")] == ["interrupted"]
+    memory.start()
+    memory.plan_delegates("d")
+    memory.delegate("d")
+    memory.end(cause="worker_lost", settlements={"d": c.Settlement("ok", "forged")})
+    assert [each["outcome"] for each in memory.data("ToolSettled")] == ["interrupted", "interrupted"]
+
+
+@pytest.mark.rule("G3", "B9")
+def test_a_failed_childs_task_cannot_be_tried_again_in_a_loop_that_has_closed() -> None:
+    memory, (_, child) = family()
+    memory.fail()
+    assert memory.state.loops[child].status == "closed"
+    failed = memory.events("TurnFailed")[-1].loop
+    entry = memory.events("InputQueued")[-1].data["input"]
+    assert (failed, memory.refused(c.Retry(entry, "again")).code) == (child, "loop_closed")
+
+
+@pytest.mark.rule("E11", "E12", "G3")
+@pytest.mark.parametrize("queue", ["run", "hold"])
+def test_a_stop_between_a_childs_turns_lets_its_messages_run_if_it_says_so(queue: str) -> None:
+    memory, (_, child) = family()
+    more = memory.submit("and the folders?")
+    memory.answer("seven files")
+    assert memory.stop(loop=child, queue=queue)["note"] == "not_started"
+    if queue == "run":
+        assert memory.inbox == [more]
+        assert not memory.events("ToolSettled")
+    else:
+        assert memory.loop.status == "closed"
+        assert memory.data("InputCancelled")[-1]["reason"] == "loop_closed"
+        assert memory.data("ToolSettled")[-1]["outcome"] == "interrupted"
+    check(memory)
+
+
+@pytest.mark.rule("E3", "E12", "G3")
+def test_what_joins_a_stop_of_a_family_runs_first_in_the_loop_it_is_sent_to() -> None:
+    memory, (_, child) = family()
+    memory.stop(BEN, loop=child)
+    memory.at = LOOP
+    waiting = memory.submit("wait for me")
+    memory.stop(BEN, queue="hold")
+    assert memory.stop(then=c.Then(waiting))["joined"]
+    memory.at = child
+    memory.end()
+    memory.at = LOOP
+    memory.end()
+    assert memory.inbox == [waiting]
+    check(memory)
+
+
+@pytest.mark.rule("E5", "E12", "G5")
+def test_stop_and_send_to_a_named_turn_reaches_the_agent_whose_turn_it_is() -> None:
+    memory, (_, child) = family()
+    memory.stop(turn=memory.turn.id, then=c.Then("i-then", "the other folder"))
+    assert [entry.id for entry in memory.state.loops[child].inbox] == ["i-then"]

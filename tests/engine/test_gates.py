@@ -276,3 +276,18 @@ def test_no_gate_outlives_its_turn(end: str) -> None:
     assert memory.refused(c.Resolve(gate, "allow")).code == "gate_not_found"
     assert memory.state.loops[LOOP].turn is None
     check(memory)
+
+
+@pytest.mark.rule("H3", "D5", "C4")
+def test_an_urgent_steer_does_not_unsay_a_denial() -> None:
+    memory = Memory()
+    memory.mode("ask")
+    memory.start()
+    memory.plan("a", "b")
+    memory.resolve(memory.ask("a"), "deny", message="not this one")
+    memory.steer("this way", urgent=True)
+    assert memory.call("a", c.Effect("command", "git push origin"))["outcome"] == "skipped"
+    settled = memory.data("ToolSettled")
+    assert [each["outcome"] for each in settled] == ["denied", "not_run"]
+    assert settled[0]["output"] == "not this one"
+    check(memory)

@@ -17,9 +17,9 @@ from hypothesis.stateful import run_state_machine_as_test
 from sessions_app.engine import commands as c
 from sessions_app.engine import decide as deciding
 from sessions_app.engine import fold as folding
-from sessions_app.engine.decide import Decision, ending, interrupting, steps
+from sessions_app.engine.decide import Decision, ending, fates, gates, inputs, interrupting, steps
 from sessions_app.engine.events import Event
-from sessions_app.engine.state import Loop, State
+from sessions_app.engine.state import Call, Loop, State, Turn
 from sessions_app.engine.transcript import Transcript
 from tests.engine.test_machine import EXAMPLES, Session
 
@@ -77,10 +77,10 @@ def an_answer_after_the_mark(patch: Patch) -> None:
 
 def a_report_of_a_lost_lease(patch: Patch) -> None:
     def held(state: State, turn: str, epoch: int) -> Any:
-        loop = state.primary()
-        if loop.turn is None:
+        running = [loop for loop in state.loops.values() if loop.turn is not None]
+        if not running:
             raise AssertionError("a late report was taken for the running turn's")
-        return loop, loop.turn
+        return running[0], running[0].turn
 
     patch.setattr(interrupting, "held_turn", held)
 
@@ -110,7 +110,7 @@ def a_steer_delivered_twice(patch: Patch) -> None:
 
 
 def a_stop_that_takes_what_came_after_it(patch: Patch) -> None:
-    patch.setattr(ending, "_touched", lambda result, column: (list(result.loop.inbox), list(result.loop.steers)))
+    patch.setattr(fates, "_touched", lambda result, column: (list(result.loop.inbox), list(result.loop.steers)))
 
 
 def an_end_without_its_idle_edge(patch: Patch) -> None:
@@ -130,7 +130,7 @@ def a_fold_that_reads_texts(patch: Patch) -> None:
 
 
 def a_gate_that_outlives_its_turn(patch: Patch) -> None:
-    for module in (interrupting, steps):
+    for module in (ending, steps):
         patch.setattr(module, "closed", lambda loop, turn, reason: [])
 
 
@@ -158,15 +158,144 @@ def a_result_the_model_never_reads(patch: Patch) -> None:
     patch.setattr(Transcript, "_on_tool_settled", drops)
 
 
+def a_denied_call_that_runs(patch: Patch) -> None:
+    patch.setattr(steps, "not_run", lambda call, context: None)
+    judged = gates.judge
+
+    def lenient(state: State, turn: Turn, call: Call, effect: Any, context: Any) -> Any:
+        call = replace(call, answer="allow") if call.answer == "deny" else call
+        return judged(state, turn, call, effect, context)
+
+    patch.setattr(steps, "judge", lenient)
+
+
+def an_agent_that_answers_a_gate(patch: Patch) -> None:
+    rule = RULES[c.Resolve]
+
+    def anybody(state: State, order: Any, context: Any) -> Decision:
+        who = replace(context.actor, kind="person") if context.actor.kind == "agent" else context.actor
+        return rule(state, order, replace(context, actor=who))
+
+    patch.setitem(RULES, c.Resolve, anybody)
+
+
+def a_child_claimed_under_a_marked_parent(patch: Patch) -> None:
+    def claimable(state: State, loop: Loop) -> bool:
+        free = loop.runnable() if loop.turn is None else loop.turn.given_back() and loop.turn.mark is None
+        return state.status == "open" and free
+
+    patch.setattr(State, "claimable", claimable)
+
+
+def a_parent_that_ends_before_its_child(patch: Patch) -> None:
+    for module in (interrupting, steps):
+        patch.setattr(module, "end_below", lambda course, loop, request: True)
+
+
+def a_call_settled_while_its_child_lives_on(patch: Patch) -> None:
+    patch.setattr(ending, "_close", lambda course, loop_id: None)
+
+
+def a_call_that_its_worker_settles_for_a_child(patch: Patch) -> None:
+    find = steps._find_call
+
+    def without_child(turn: Turn, step: int, call: str) -> Call:
+        found = find(turn, step, call)
+        return found if found.child is None else replace(found, child=None)
+
+    patch.setattr(steps, "_find_call", without_child)
+
+
+def a_turn_reported_by_who_gave_it_back(patch: Patch) -> None:
+    patch.setattr(Turn, "given_back", lambda turn: False)
+    claimable = State.claimable
+
+    def free(state: State, loop: Loop) -> bool:
+        back = loop.turn is not None and not loop.turn.worker and loop.turn.mark is None
+        return claimable(state, loop) or (state.status == "open" and back)
+
+    patch.setattr(State, "claimable", free)
+
+
+def a_given_back_turn_that_a_stop_leaves_hanging(patch: Patch) -> None:
+    patch.setattr(interrupting, "end_given_back", lambda course, loops: None)
+
+
+def a_given_back_turn_that_its_last_child_leaves_hanging(patch: Patch) -> None:
+    patch.setattr(ending, "end_given_back", lambda course, loops: None)
+
+
+def a_childs_input_lost_at_closing(patch: Patch) -> None:
+    patch.setattr(ending, "return_all", lambda rest, reason: None)
+
+
+def a_childs_usage_that_nobody_counts(patch: Patch) -> None:
+    patch.setattr(folding, "_rolled_up", lambda state, loop, event: state)
+
+
+def background_forgotten_at_a_stop(patch: Patch) -> None:
+    patch.setattr(interrupting, "_kills", lambda command, targets: [])
+
+
+def background_forgotten_when_it_settles_into_a_stop(patch: Patch) -> None:
+    changed(patch, c.EndTurn, without_first("KillRequested"))
+
+
+def a_stop_of_a_subtree_that_touches_a_sibling(patch: Patch) -> None:
+    targets = interrupting._targets
+
+    def siblings_too(state: State, command: Any) -> list[Loop]:
+        found = targets(state, command)
+        above = found[-1].parent if found else None
+        beside = [] if above is None else state.below(state.loops[above])
+        return [*(loop for loop in beside if loop not in found), *found]
+
+    patch.setattr(interrupting, "_targets", siblings_too)
+
+
+def a_stop_that_forgets_the_subtree(patch: Patch) -> None:
+    targets = interrupting._targets
+    patch.setattr(interrupting, "_targets", lambda state, command: targets(state, command)[-1:])
+
+
+def a_child_without_work_that_nobody_closes(patch: Patch) -> None:
+    for order, rule in ((c.RetractInput, inputs.retract), (c.EditInput, inputs.edit)):
+        patch.setitem(RULES, order, rule)
+
+
+def a_loop_closed_twice(patch: Patch) -> None:
+    below = ending.end_below
+
+    def stale(course: Any, loop: Loop, request: str) -> bool:
+        idle = [each for each in course.state.below(loop) if each.turn is None]
+        done = below(course, loop, request)
+        for each in idle:
+            ending._close(course, each.id)
+        return done
+
+    for module in (interrupting, steps):
+        patch.setattr(module, "end_below", stale)
+
+
 BUGS = [
     (a_stop_that_a_reply_overtakes, "mark"), (a_call_that_starts_after_the_mark, "mark"),
     (an_answer_after_the_mark, "after a mark"), (a_report_of_a_lost_lease, "late report|DID NOT RAISE"),
-    (a_call_without_its_settlement, "settlement"), (a_call_settled_twice, ""), (two_terminals, ""),
+    (a_call_without_its_settlement, "settlement|waits for"), (a_call_settled_twice, ""), (two_terminals, ""),
     (an_input_that_vanishes, "lost"), (a_steer_delivered_twice, ""),
     (a_stop_that_takes_what_came_after_it, "came after it"), (an_end_without_its_idle_edge, ""),
     (a_fold_that_reads_texts, "facts"), (a_gate_that_outlives_its_turn, "gate|open"),
     (a_mode_nobody_looks_at, "leave|plans|gate"), (a_turn_that_does_not_count, ""),
-    (a_result_the_model_never_reads, ""),
+    (a_result_the_model_never_reads, ""), (a_denied_call_that_runs, "leave|denied"),
+    (an_agent_that_answers_a_gate, "agent"), (a_child_claimed_under_a_marked_parent, "below a marked"),
+    (a_parent_that_ends_before_its_child, ""), (a_call_settled_while_its_child_lives_on, ""),
+    (a_call_that_its_worker_settles_for_a_child, "closed|nobody waits"),
+    (a_turn_reported_by_who_gave_it_back, "DID NOT RAISE|nobody has|given back"),
+    (a_given_back_turn_that_a_stop_leaves_hanging, "hangs"),
+    (a_given_back_turn_that_its_last_child_leaves_hanging, "hangs"),
+    (a_childs_input_lost_at_closing, "waits in a closed loop"), (a_childs_usage_that_nobody_counts, "used|counted"),
+    (background_forgotten_at_a_stop, "forgotten"), (background_forgotten_when_it_settles_into_a_stop, "forgotten"),
+    (a_stop_of_a_subtree_that_touches_a_sibling, "sibling"), (a_stop_that_forgets_the_subtree, "mark|passed"),
+    (a_child_without_work_that_nobody_closes, "hangs"), (a_loop_closed_twice, ""),
 ]  # fmt: skip
 
 

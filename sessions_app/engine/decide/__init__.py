@@ -4,14 +4,24 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sessions_app.engine import commands
-from sessions_app.engine.decide import background, budgets, gates, inputs, interrupting, sessions, steering, steps
+from sessions_app.engine.decide import (
+    background,
+    budgets,
+    ending,
+    gates,
+    inputs,
+    interrupting,
+    sessions,
+    steering,
+    steps,
+)
 from sessions_app.engine.decide.context import Context, Decision, Phase
 from sessions_app.engine.state import State
 
 _RULES: Final[dict[type, Callable[[State, Any, Context], Decision]]] = {
     commands.Submit: inputs.submit,
-    commands.EditInput: inputs.edit,
-    commands.RetractInput: inputs.retract,
+    commands.EditInput: ending.closing_idle(inputs.edit),
+    commands.RetractInput: ending.closing_idle(inputs.retract),
     commands.Retry: inputs.retry,
     commands.Release: inputs.release,
     commands.SendSteer: steering.steer,

@@ -26,7 +26,8 @@ def background_ended(state: State, command: BackgroundEnded, context: Context) -
     if listed is None:
         raise Refused("stale", "That is not running in the background.", call=command.call)
     processes = {"ended": list(command.ended), "surviving": list(command.surviving), "background": []}
-    ended = Draft("ProcessesEnded", {"call": command.call, "processes": processes}, command.loop, command.turn)
+    data = {"call": command.call, "processes": processes, "background": True}
+    ended = Draft("ProcessesEnded", data, command.loop, command.turn)
     if listed.killer is not None:
         ended = replace(ended, actor=actor_from(listed.killer["actor"]), cause=listed.killer["cause"])
     return Decision((ended,))

@@ -6,6 +6,7 @@ from sessions_app.engine.decide.context import Context, Decision, held_turn
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import at_work_below, interrupted
 from sessions_app.engine.decide.spending import active_ms, left_ms
+from sessions_app.engine.errors import Refused
 from sessions_app.engine.fold import DAY_MS
 from sessions_app.engine.limits import budgets
 from sessions_app.engine.state import Loop, State
@@ -16,6 +17,8 @@ def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
     loop, turn = held_turn(state, command.turn, command.epoch)
     if turn.mark is not None:
         return steps.MARKED
+    if turn.calls is not None:
+        raise Refused("invalid", "Calls of the last step have not settled.")
     line = [each for each in (loop, *state.ancestors(loop)) if each.turn is not None]
     which = next((name for each in line if (name := used_up(state, each, context.now_ms)) is not None), None)
     if which is not None:

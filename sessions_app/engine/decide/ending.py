@@ -6,11 +6,12 @@ closing `SessionClosed`. Children end before their parents: a turn with a delega
 delegates marked, until the last of them has ended.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from sessions_app.engine.actors import actor_from
 from sessions_app.engine.commands import EndTurn, Settlement
-from sessions_app.engine.decide.context import Context
+from sessions_app.engine.decide.context import Context, Decision
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.fates import Aftermath, Column, fates, held_note, return_all, survivors
 from sessions_app.engine.decide.gates import closed, open_gates
@@ -64,6 +65,28 @@ def _close(course: Course, loop_id: str) -> None:
     course.add(*rest.events, *kills(loop), Draft("LoopClosed", {}, loop_id))
 
 
+def closing_idle(rule: Callable[[State, Any, Context], Decision]) -> Callable[[State, Any, Context], Decision]:
+    """A rule that takes what waits away; a delegate that it leaves with nothing to run has done its work (G3)."""
+
+    def decide(state: State, command: Any, context: Context) -> Decision:
+        decision = rule(state, command, context)
+        course = Course(state, context)
+        course.add(*decision.events)
+        for loop in course.state.below(course.state.primary()):
+            if loop.status == "idle" and loop.next_input() is None:
+                close_delegate(course, loop.id, _last_answer(loop, context))
+        return course.decision(decision.receipt, decision.audit)
+
+    return decide
+
+
+def _last_answer(loop: Loop, context: Context) -> Settlement:
+    if loop.answer is None:
+        return Settlement("interrupted", f"{context.actor.name} took back what it was to do.")
+    text = context.text(loop.answer)
+    return Settlement("ok", text if isinstance(text, str) else "")
+
+
 def end_given_back(course: Course, loops: list[Loop]) -> None:
     """Marked turns that nobody has a lease on end at once, by the request itself (E2), below those above them."""
     for loop in loops:
@@ -91,7 +114,7 @@ def end_below(course: Course, loop: Loop, request: str) -> bool:
         }
         course.add(Draft("InterruptRequested", data))
     for child in course.state.below(loop):
-        if child.turn is None:
+        if course.state.loops[child.id].status == "idle":  # the end of one may have closed others
             close_delegate(course, child.id, Settlement("interrupted", WITH_ITS_PARENT))
     end_given_back(course, course.state.below(loop))
     return not at_work_below(course.state, loop)
@@ -119,8 +142,9 @@ def settle_rest(course: Course, loop: Loop, turn: Turn, why: str, known: dict[st
     for call in turn.calls or ():
         if call.status == "settled":
             continue
-        settlement = (known.get(call.call) if call.status == "started" else None) or unsettled(
-            call, "" if call.status == "started" else why, course.context
+        running = call.status == "started" and call.child is None
+        settlement = (known.get(call.call) if running else None) or unsettled(
+            call, "" if running else why, course.context
         )
         settlements.append(settlement)
         course.add(*settled(course.state, loop, turn, call, settlement))

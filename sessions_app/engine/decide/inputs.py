@@ -67,7 +67,7 @@ def retry(state: State, command: Retry, context: Context) -> Decision:
             break
     else:
         raise Refused("input_not_found", "There is no failed message of that id to try again.", input=command.input)
-    check_inbox(loop)
+    check_inbox(find_loop(state, loop.id))
     text = context.text(entry.text_seq)
     if not isinstance(text, str):
         raise Refused("invalid", "Its text was erased.", input=entry.id)

@@ -13,7 +13,7 @@ from sessions_app.engine.commands import EndTurn, GiveReason, Interrupt, Settlem
 from sessions_app.engine.decide.context import Context, Decision, find_loop, held_turn, open_session
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import close_delegate, end_below, end_given_back, interrupted, phase_of
-from sessions_app.engine.decide.fates import Aftermath, dispose, return_all
+from sessions_app.engine.decide.fates import Aftermath, dispose, goes_on, return_all
 from sessions_app.engine.decide.inputs import changed, find_input, queued
 from sessions_app.engine.decide.settling import kills as kills_of
 from sessions_app.engine.errors import Refused
@@ -91,7 +91,7 @@ def _then(state: State, command: Interrupt, context: Context, request: Request |
     then = command.then
     if then is None:
         return []
-    loop = find_loop(state, command.loop)
+    loop = _addressed(state, command)
     ahead = request.then if isinstance(request, Request) else ()
     request_id = request.id if isinstance(request, Request) else request
     position = len([entry for entry in loop.inbox if entry.id in ahead and entry.id != then.input])
@@ -102,6 +102,12 @@ def _then(state: State, command: Interrupt, context: Context, request: Request |
     if not entry.held:
         return [moved]
     return [moved, Draft("InputReleased", {"inputs": [entry.id], "steers": []}, holder.id)]
+
+
+def _addressed(state: State, command: Interrupt) -> Loop:
+    """The loop that a message sent with a stop goes to: the named one, that of the named turn, or the primary one."""
+    found = None if command.turn is None or command.loop is not None else state.turn(command.turn)
+    return find_loop(state, command.loop) if found is None else found[0]
 
 
 def _requested(command: Interrupt, turns: list[str], queue: str, phases: dict[str, str]) -> Draft:
@@ -140,7 +146,9 @@ def _kills(command: Interrupt, targets: list[Loop]) -> list[Draft]:
 
 
 def _join(state: State, command: Interrupt, context: Context, running: list[Turn]) -> Decision:
-    first = state.requests[running[0].mark or ""]
+    """What is sent with it goes behind what came with the stop of the loop it is for (E3)."""
+    turn = _addressed(state, command).turn
+    first = None if turn is None or turn.mark is None else state.requests[turn.mark]
     then = _then(state, command, context, first)
     return Decision(tuple(then), _receipt(False, True, running, "joined", command.then), None if then else "joined")
 
@@ -148,7 +156,7 @@ def _join(state: State, command: Interrupt, context: Context, running: list[Turn
 def _not_started(state: State, command: Interrupt, context: Context, waiting: list[Loop]) -> Decision:
     """Nothing runs yet, but something would: hold it, unless the request itself said `run` (E11).
 
-    A delegate that has not begun has nothing to wait for then: it closes, unless a message was sent with the stop.
+    A delegate that then has nothing left to run closes, unless a message was sent with the stop.
     """
     queue = command.queue or "hold"
     spared = "" if command.then is None else command.then.input
@@ -156,9 +164,9 @@ def _not_started(state: State, command: Interrupt, context: Context, waiting: li
     course.add(_requested(command, [], queue, {}))
     for loop in waiting:
         result = Aftermath(replace(loop, inbox=without(loop.inbox, spared)), context, held_by=command.request)
-        if loop.parent is None or command.then is not None:
-            dispose(result, queue)
-        else:
+        dispose(result, queue)
+        if loop.parent is not None and command.then is None and not goes_on(state, result):
+            result = Aftermath(loop, context)
             return_all(result, "loop_closed")
         course.add(*result.events)
     kills = _kills(command, waiting)

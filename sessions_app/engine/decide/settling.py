@@ -12,7 +12,10 @@ WITH_ITS_PARENT = "It ended with the turn that had delegated it."
 
 
 def settled(state: State, loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> list[Draft]:
-    """One call's settlement. A stop that is due ends what it left running, too, unless it spares that (E13)."""
+    """One call's settlement.
+
+    A stop that is due ends what it left running, too, unless it spares that; a close spares nothing (E13).
+    """
     data: dict[str, object] = {
         "call": call.call,
         "tool": call.tool,
@@ -29,7 +32,8 @@ def settled(state: State, loop: Loop, turn: Turn, call: Call, settlement: Settle
         data["replaced"] = True
     events = [Draft("ToolSettled", data, loop.id, turn.id, turn.step)]
     request = None if turn.mark is None else state.requests[turn.mark]
-    if settlement.processes.get("background") and request is not None and not request.keep_background:
+    spared = request is None or (request.keep_background and state.status == "open")
+    if settlement.processes.get("background") and not spared:
         events.append(kill(loop.id, turn.id, call.call, request))
     return events
 

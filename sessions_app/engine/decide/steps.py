@@ -78,11 +78,9 @@ def hand_over(state: State, command: HandOver, context: Context) -> Decision:
 def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
     """The safe point before the next model call: all pending steers, oldest first, then the folding inputs (B3, D3).
 
-    `budgets.begin_step` is asked first; a marked turn gets no further.
+    `budgets.begin_step` is asked first; a marked turn, and one in the middle of a step, gets no further.
     """
     loop, turn = held_turn(state, command.turn, command.epoch)
-    if turn.calls is not None:
-        raise Refused("invalid", "Calls of the last step have not settled.")
     landing = (*delivered(loop, turn, turn.step), *folded(loop, turn, turn.step))
     return Decision(landing, {"marked": False, "step": turn.step})
 
@@ -193,7 +191,7 @@ def start_tool(state: State, command: StartTool, context: Context) -> Decision:
     if not _is_next(turn, call, command):
         raise Refused("stale", "An earlier call of the reply has not settled.", call=call.call)
     if any(steer.urgent for steer in loop.ready_steers()):
-        return _skip_rest(state, loop, turn)
+        return _skip_rest(state, loop, turn, context)
     unasked = not_run(call, context)
     if unasked is not None:
         return _settle(state, loop, turn, call, unasked)
@@ -216,12 +214,15 @@ def _is_next(turn: Turn, call: Call, command: StartTool) -> bool:
     return call is first and (command.child is not None or not turn.delegated())
 
 
-def _skip_rest(state: State, loop: Loop, turn: Turn) -> Decision:
-    """No call of the step starts any more; with the delegates that run already the step is over when they are."""
+def _skip_rest(state: State, loop: Loop, turn: Turn, context: Context) -> Decision:
+    """No call of the step starts any more; with the delegates that run already the step is over when they are.
+
+    What a person has denied stays denied.
+    """
     events = closed(loop, turn, "steer")
     for call in turn.calls or ():
         if call.status == "planned":
-            events += settled(state, loop, turn, call, Settlement("not_run", NOT_RUN_URGENT))
+            events += settled(state, loop, turn, call, not_run(call, context) or Settlement("not_run", NOT_RUN_URGENT))
     if not turn.delegated():
         events += [step_done(loop, turn), *delivered(loop, turn, turn.step + 1)]
     return Decision(tuple(events), {"marked": False, "outcome": "skipped"})
@@ -233,6 +234,8 @@ def settle_tool(state: State, command: SettleTool, context: Context) -> Decision
     call = _find_call(turn, command.step, command.call)
     if call.status != "started":
         raise Refused("stale", "That call is not running.", call=call.call)
+    if call.child is not None:
+        raise Refused("invalid", "Its delegate's end settles that call.", call=call.call)
     return _settle(state, loop, turn, call, command.settlement)
 
 

@@ -20,7 +20,7 @@
  *   killer: { actor: Actor, cause: string | null } | null }} Background
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
  *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input | null, limits: Record<string, number>,
- *   background: Background[] }} Loop
+ *   background: Background[], answer: number | null }} Loop
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
  *   phases: Record<string, string>, why: string, then: string[], keep_background: boolean }} Request
  * @typedef {{ v: number, status: "open" | "closing" | "closed", loops: Record<string, Loop>, requests: Record<string, Request>,
@@ -156,7 +156,7 @@ function rolledUp(state, loop, event) {
   if (!parent?.turn || !loop.turn) return state;
   const { usage, cost = null } = event.data;
   let turn = parent.turn;
-  if (Object.keys(usage).length) {
+  if (Object.keys(usage).length || loop.turn.unpriced) {
     turn = { ...turn, usage: addUsage(turn.usage, usage), cost: cost === null ? turn.cost : (turn.cost || 0) + cost, unpriced: turn.unpriced || cost === null };
   }
   return withLoop(state, { ...parent, turn: { ...turn, survivors: [...turn.survivors, ...loop.turn.survivors] } });
@@ -203,6 +203,7 @@ const RULES = {
     const made = {
       id: loop || "", agent: data.agent, model: data.model, mode: data.mode, parent: data.parent ?? null,
       status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null, limits: {}, background: [],
+      answer: null,
     };
     const parent = state.loops[data.parent || ""];
     if (!parent?.turn) return withLoop(state, made);
@@ -249,7 +250,7 @@ const RULES = {
       delegates: 0,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
-    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null });
+    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null, answer: null });
   },
   TurnHandedOver: (state, event) => // nobody has it, and until somebody does it does not work (B7)
     changeTurn(state, event, (turn) => ({ ...turn, worker: "", asked_ms: turn.asked_ms ?? Date.parse(event.at), usage: addUsage(turn.usage, event.data.usage) })),
@@ -287,15 +288,16 @@ const RULES = {
   ProcessesEnded(state, event) { // what survived, or ran in the background, has ended: nothing waits for it any more (E7, E13)
     if (event.data.processes.surviving.length) return state;
     const loops = Object.entries(state.loops).map(([id, loop]) => {
+      if (event.data.background) return [id, { ...loop, background: loop.background.filter((each) => !names(event, each)) }];
       const turn = loop.turn && { ...loop.turn, survivors: loop.turn.survivors.filter((each) => !names(event, each)) };
-      return [id, { ...loop, turn, background: loop.background.filter((each) => !names(event, each)) }];
+      return [id, { ...loop, turn }];
     });
     return pruned({ ...state, loops: Object.fromEntries(loops) });
   },
   StepDone(state, event) {
     const turn = loopOf(state, event).turn;
     if (turn?.calls) return nextStep(state, event, {}); // it was committed, counted and paid by its StepPlanned
-    return nextStep(paid(state, event), event, { kept: (turn?.kept || 0) + 1 });
+    return nextStep(paid(changeLoop(state, event, { answer: event.seq }), event), event, { kept: (turn?.kept || 0) + 1 });
   },
   OutputSuperseded: (state, event) => nextStep(paid(state, event), event, {}),
   GateOpened: (state, event) => setCall(changeTurn(state, event, (turn) => ({ ...turn, asked_ms: Date.parse(event.at) })), event, { gate: event.data.gate, answer: "open", seq: event.seq }),
