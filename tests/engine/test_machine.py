@@ -147,22 +147,24 @@ class Session(RuleBasedStateMachine):
     def pick(self, entries: Any, index: int) -> str:
         return str(entries[index % len(entries)].id) if entries else "none"
 
-    def subtree(self, top: str) -> set[str]:
-        """A loop and all that ever were below it."""
+    def subtree(self, top: str, before: State) -> set[str]:
+        """A loop and all that ever were below it, as far as the state knows or knew."""
         found = {top}
-        for loop in self.state.loops.values():  # a child comes behind its parent
+        for loop in (*before.loops.values(), *self.state.loops.values()):  # a child comes behind its parent
             if loop.parent in found:
                 found.add(loop.id)
         return found
 
     def untouched(self, before: State, tops: set[str], *spared: str) -> None:
         """E1, G3: nothing of siblings and strangers has changed, and no ancestor was marked."""
-        inside = set().union(*map(self.subtree, tops))
+        inside = set().union(*(self.subtree(top, before) for top in tops))
         above = {each.id for top in tops for each in before.ancestors(before.loops[top])}
         for id, loop in before.loops.items():
             if id in above and loop.turn is not None:
-                turn = self.state.loops[id].turn
+                turn = self.state.loops[id].turn if id in self.state.loops else None
                 assert turn is None or turn.mark == loop.turn.mark, "a stop marked an ancestor"
+            elif id not in self.state.loops:
+                assert loop.status == "closed" or id in inside, "a live loop was forgotten"
             elif id not in {*inside, *spared}:
                 assert self.state.loops[id] == loop, "a stop touched a sibling"
 

@@ -90,7 +90,8 @@ def _last_answer(loop: Loop, context: Context) -> Settlement:
 def end_given_back(course: Course, loops: list[Loop]) -> None:
     """Marked turns that nobody has a lease on end at once, by the request itself (E2), below those above them."""
     for loop in loops:
-        turn = course.state.loops[loop.id].turn
+        now = course.state.loops.get(loop.id)  # the end of one may have taken others along
+        turn = None if now is None else now.turn
         if turn is not None and turn.given_back() and turn.mark is not None and not at_work_below(course.state, loop):
             interrupted(course, loop.id, EndTurn(turn.id, turn.epoch, "request", phase="waiting"))
 
@@ -114,7 +115,8 @@ def end_below(course: Course, loop: Loop, request: str) -> bool:
         }
         course.add(Draft("InterruptRequested", data))
     for child in course.state.below(loop):
-        if course.state.loops[child.id].status == "idle":  # the end of one may have closed others
+        now = course.state.loops.get(child.id)  # the end of one may have closed others
+        if now is not None and now.status == "idle":
             close_delegate(course, child.id, Settlement("interrupted", WITH_ITS_PARENT))
     end_given_back(course, course.state.below(loop))
     return not at_work_below(course.state, loop)

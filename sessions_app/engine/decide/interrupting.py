@@ -172,7 +172,8 @@ def _not_started(state: State, command: Interrupt, context: Context, waiting: li
     kills = _kills(command, waiting)
     course.add(*_then(state, command, context, None), *kills)
     for loop in waiting:
-        if loop.parent is not None and course.state.loops[loop.id].next_input() is None:
+        now = course.state.loops.get(loop.id)
+        if loop.parent is not None and now is not None and now.status == "idle" and now.next_input() is None:
             close_delegate(course, loop.id, Settlement("interrupted", f"{context.actor.name} stopped the delegate."))
     return course.decision(_receipt(True, False, [], "not_started", command.then, kills))
 
