@@ -53,9 +53,9 @@ def interrupt(request: HttpRequest, session: Id, body: requests.Interrupt | None
 
 
 @router.post("/sessions/{session}/processes/{call}/kill", response={200: replies.Killed})
-def kill_processes(request: HttpRequest, session: Id, call: str) -> HttpResponse:
-    """End what a call left running in the background (E13)."""
-    return answer(control.kill_processes(who(request), session, command_id(request), call))
+def kill_processes(request: HttpRequest, session: Id, call: str, turn: Id | None = None) -> HttpResponse:
+    """End what a call left running in the background (E13); `turn` where calls of several turns have its id."""
+    return answer(control.kill_processes(who(request), session, command_id(request), call, turn=turn))
 
 
 @router.post("/interrupt", response={200: replies.StoppedSessions})

@@ -58,10 +58,12 @@ def interrupt(
         return run(principal, session, command, "interrupt", order, content, purpose="stop", also=also).receipt
 
 
-def kill_processes(principal: Principal, session: str, command: str, call: str) -> dict[str, Any]:
-    """End what a call left running in the background (E13): `{call, joined, seq?}`."""
-    order = commands.KillProcesses(call)
-    return run(principal, session, command, "interrupt", order, ["kill", call], purpose="stop").receipt
+def kill_processes(
+    principal: Principal, session: str, command: str, call: str, *, turn: str | None = None
+) -> dict[str, Any]:
+    """End what a call left running in the background (E13): `{call, joined, seq?}`. `turn` tells equal ids apart."""
+    order = commands.KillProcesses(call, turn)
+    return run(principal, session, command, "interrupt", order, ["kill", call, turn], purpose="stop").receipt
 
 
 def stoppable(

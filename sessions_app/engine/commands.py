@@ -104,9 +104,10 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True)
 class KillProcesses:
-    """End what a settled call left running in the background (E13)."""
+    """End what a settled call left running in the background (E13). `turn` tells calls of one id apart."""
 
     call: str
+    turn: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +218,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """A worker that is about to leave gives a turn back (J4). `usage` is that of a dropped model call."""
+    """A worker that is about to leave gives a turn back (J4).
+
+    `usage` is that of a dropped model call, `attempt` the number of the next one.
+    """
 
     turn: str
     epoch: int
     at: Literal["safe_point", "call", "gate", "delegate", "back_off", "model"]
     usage: Mapping[str, int] = field(default_factory=dict)
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,13 +379,17 @@ class SurvivorsEnded:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundEnded:
-    """Declared background processes have ended, by themselves or killed, or have outlived their kill (E13, E7)."""
+    """Declared background processes have ended, by themselves or killed, or have outlived their kill (E13, E7).
+
+    `unknown`: they died with their worker, as nobody can tell from here (J6).
+    """
 
     turn: str
     loop: str
     call: str
     ended: Sequence[Mapping[str, Any]]
     surviving: Sequence[Mapping[str, Any]] = ()
+    unknown: bool = False
 
 
 Command = (

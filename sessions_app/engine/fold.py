@@ -19,6 +19,7 @@ from sessions_app.engine.state import (
     Steer,
     Survivors,
     Turn,
+    active_ms,
     add_usage,
     stricter,
     with_cost,
@@ -78,12 +79,23 @@ def _loop_started(state: State, event: Event) -> State:
     calls = tuple(
         replace(call, child=loop.id) if call.call == data["call"] else call for call in parent.turn.calls or ()
     )
-    turn = replace(parent.turn, calls=calls, delegates=parent.turn.delegates + 1)
-    return state.with_loop(replace(parent, turn=turn)).with_loop(replace(loop, limits=parent.limits))
+    since = event.at_ms if parent.turn.asked_ms is None else parent.turn.asked_ms
+    turn = replace(parent.turn, calls=calls, asked_ms=since)  # what it waits for counts as its delegates' work (B7)
+    state = state.with_loop(replace(parent, turn=turn)).with_loop(replace(loop, limits=parent.limits))
+    for above in state.ancestors(state.loops[loop.id]):
+        if above.turn is not None:
+            counted = replace(above.turn, delegates=above.turn.delegates + 1)
+            state = state.with_loop(replace(above, turn=counted))
+    return state
 
 
 def _loop_closed(state: State, event: Event) -> State:
-    return state.with_loop(replace(_loop(state, event), status="closed"))
+    """What runs on in its background is its parent's from now on (E13)."""
+    loop = _loop(state, event)
+    parent = state.loops.get(loop.parent or "")
+    if parent is not None:
+        state = state.with_loop(replace(parent, background=(*parent.background, *loop.background)))
+    return state.with_loop(replace(loop, status="closed", background=()))
 
 
 def _loop_idle(state: State, event: Event) -> State:
@@ -174,7 +186,8 @@ def _turn_handed_over(state: State, event: Event) -> State:
 
     def change(turn: Turn) -> Turn:
         since = event.at_ms if turn.asked_ms is None else turn.asked_ms
-        return replace(turn, worker="", asked_ms=since, usage=add_usage(turn.usage, event.data.get("usage")))
+        usage = add_usage(turn.usage, event.data.get("usage"))
+        return replace(turn, worker="", asked_ms=since, usage=usage, attempt=event.data.get("attempt", 1))
 
     return _change_turn(state, event, change)
 
@@ -185,7 +198,8 @@ def _turn_resumed(state: State, event: Event) -> State:
 
     def change(turn: Turn) -> Turn:
         turn = replace(turn, worker=data["worker"], epoch=data["epoch"])
-        return turn if any(call.answer == "open" for call in turn.calls or ()) else _without_wait(turn, event)
+        waits = turn.delegated() or any(call.answer == "open" for call in turn.calls or ())
+        return turn if waits else _without_wait(turn, event)
 
     return _change_turn(state, event, change)
 
@@ -236,6 +250,7 @@ def _tool_started(state: State, event: Event) -> State:
 
 def _tool_settled(state: State, event: Event) -> State:
     state = _change_call(state, event, lambda call: replace(call, status="settled"))
+    state = _change_turn(state, event, lambda turn: _without_delegates(turn, event))
     call, turn_id, processes = event.data["call"], event.turn or "", event.data["processes"]
     if processes["surviving"]:
         left = Survivors(call, event.seq, turn_id)
@@ -245,6 +260,14 @@ def _tool_settled(state: State, event: Event) -> State:
         return state
     kept = Background(call, turn_id, event.seq, event.at_ms, loop.turn.worker)
     return state.with_loop(replace(loop, background=(*loop.background, kept)))
+
+
+def _without_delegates(turn: Turn, event: Event) -> Turn:
+    """With its last delegate a turn's wait for them is over, unless it waits for a worker, too."""
+    settled = next((call for call in turn.calls or () if call.call == event.data["call"]), None)
+    if settled is None or settled.child is None or turn.delegated() or turn.given_back():
+        return turn
+    return _without_wait(turn, event)
 
 
 def _kill_requested(state: State, event: Event) -> State:
@@ -268,22 +291,19 @@ def _processes_ended(state: State, event: Event) -> State:
         background, turn = loop.background, loop.turn
         if event.data.get("background"):
             background = tuple(each for each in background if not _names(event, each))
-        elif turn is not None:
+        if turn is not None and not event.data.get("background"):
             turn = replace(turn, survivors=tuple(each for each in turn.survivors if not _names(event, each)))
         state = state.with_loop(replace(loop, background=background, turn=turn))
-    return _pruned(state)
+    return state
 
 
 def _pruned(state: State) -> State:
-    """Without the delegates that have closed, once their parent's turn is over: the state stays small.
-
-    One that still has a background process to end is kept until that has ended.
-    """
+    """Without the delegates that have closed, once their parent's turn is over: the state stays small."""
 
     def gone(loop: Loop) -> bool:
         parent = state.loops.get(loop.parent or "")
         at_work = parent is not None and parent.turn is not None
-        return loop.parent is not None and loop.status == "closed" and not at_work and not loop.background
+        return loop.parent is not None and loop.status == "closed" and not at_work
 
     return replace(state, loops={key: loop for key, loop in state.loops.items() if not gone(loop)})
 
@@ -348,7 +368,7 @@ def _loop_changed(state: State, event: Event) -> State:
 
 def _next_step(turn: Turn, loop: Loop) -> Turn:
     """The next model call is due, under the mode of now (I1)."""
-    return replace(turn, calls=None, step=turn.step + 1, step_usage=None, mode=loop.mode)
+    return replace(turn, calls=None, step=turn.step + 1, step_usage=None, mode=loop.mode, attempt=1)
 
 
 def _step_done(state: State, event: Event) -> State:
@@ -386,14 +406,15 @@ def _turn_ended(state: State, event: Event) -> State:
 
 
 def _rolled_up(state: State, loop: Loop, event: Event) -> State:
-    """What a delegate's turn has used, and what survived it, is its parent's from now on (B7, E7)."""
+    """What a delegate's turn has used, its time too, and what survived it is its parent's from now on (B7, E7)."""
     parent = state.loops.get(loop.parent or "")
     if parent is None or parent.turn is None or loop.turn is None:
         return state
     data, turn = event.data, parent.turn
     if data["usage"] or loop.turn.unpriced:
         turn = with_cost(replace(turn, usage=add_usage(turn.usage, data["usage"])), data.get("cost"))
-    turn = replace(turn, survivors=(*turn.survivors, *loop.turn.survivors))
+    survivors = (*turn.survivors, *loop.turn.survivors)
+    turn = replace(turn, survivors=survivors, waited_ms=turn.waited_ms - active_ms(loop.turn, event.at_ms))
     return state.with_loop(replace(parent, turn=turn))
 
 

@@ -115,8 +115,9 @@ class Turn:
     `mode` is the strictest since the step began (I1); `limits` are what differs from the default budgets (B7), which
     `cost` in dollars (`unpriced`: and steps whose price is not known) and the time outside gates count against;
     `asked_ms` is since when it has waited for an answer or a worker. `planned` is the last planned step, whose last
-    call was asked for `repeats` times in a row; `delegates` counts the children it started (G4). What delegates have
-    used and what survived them is the turn's own, once they have ended.
+    call was asked for `repeats` times in a row; `delegates` counts all that were started below it (G4); `attempt` is
+    the next model call's, where one was dropped (L2). What delegates have used, their time too, and what survived them
+    is the turn's own, once they have ended.
     """
 
     id: str
@@ -141,6 +142,7 @@ class Turn:
     planned: int | None = None
     repeats: int = 0
     delegates: int = 0
+    attempt: int = 1
 
     def given_back(self) -> bool:
         """Whether nobody has a lease on it (J4)."""
@@ -275,6 +277,12 @@ class State:
             if loop.turn is not None and loop.turn.id == turn_id:
                 return loop, loop.turn
         return None
+
+
+def active_ms(turn: Turn, now_ms: int) -> int:
+    """How long a turn has worked, without its waits for an answer, a worker or delegates (B7)."""
+    waiting = 0 if turn.asked_ms is None else now_ms - turn.asked_ms
+    return max(0, now_ms - turn.at_ms - turn.waited_ms - waiting)
 
 
 def stricter(a: Mode, b: Mode) -> Mode:

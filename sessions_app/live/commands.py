@@ -128,7 +128,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "set_mode": Shape({"mode": _one_of(*MODES)}, {"loop": _id}),
     "change": Shape({}, {"loop": _id, "model": _text, "instructions": _text, "limits": _limits}),
-    "kill": Shape({"call": _text}, {}),
+    "kill": Shape({"call": _text}, {"turn": _id}),
     "interrupt": Shape(
         {},
         {

@@ -107,13 +107,6 @@ def runnable_loops(limit: int) -> list[tuple[str, str]]:
     return [(session, loop.id) for session, state in states for loop in state.loops.values() if state.claimable(loop)]
 
 
-def attempt(turn: str) -> int:
-    """Which attempt the turn's next model call is: not the first where an earlier worker's was dropped (J4)."""
-    with db.cursor("read") as cur:
-        row = cur.execute("SELECT attempt FROM running_turn WHERE turn = %s", (turn,)).fetchone()
-    return 1 if row is None else int(row[0])
-
-
 @dataclass(frozen=True, slots=True)
 class Drained:
     """A worker on its way out: how many turns it still has, and how many of them are in a command."""
@@ -125,16 +118,21 @@ class Drained:
     in_tools: int
 
 
-def drain(worker: str | None, place: str | None) -> list[str]:
-    """Tell one living worker, or all of a place (None: everywhere), to take no more turns; who was told (J4)."""
-    with db.cursor("write") as cur:
+def living(place: str | None) -> list[str]:
+    """The living workers of a place, or of all (None)."""
+    with db.cursor("read") as cur:
         rows = cur.execute(
-            """UPDATE worker SET draining = true WHERE alive_until > clock_timestamp()
-               AND (%(worker)s::text IS NULL OR id::text LIKE %(worker)s || '%%')
-               AND (%(place)s::text IS NULL OR boot_id = %(place)s) RETURNING id""",
-            {"worker": worker, "place": place},
+            """SELECT id FROM worker WHERE alive_until > clock_timestamp()
+               AND (%(place)s::text IS NULL OR boot_id = %(place)s) ORDER BY id""",
+            {"place": place},
         ).fetchall()
     return [str(row[0]) for row in rows]
+
+
+def drain(workers: list[str]) -> None:
+    """Tell workers to take no more turns (J4)."""
+    with db.cursor("write") as cur:
+        cur.execute("UPDATE worker SET draining = true WHERE id = ANY(%s)", (workers,))
 
 
 def drained(workers: list[str]) -> list[Drained]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from psycopg import Cursor
 
     from sessions_app.engine.events import Event
-    from sessions_app.engine.state import State
+    from sessions_app.engine.state import State, Turn
     from sessions_app.log.db import Row
     from sessions_app.log.frames import Stored
 
@@ -30,8 +30,8 @@ def session_columns(state: State) -> tuple[str, bool]:
     if state.status == "closing":
         return "closing", False
     turns = [loop.turn for loop in state.loops.values() if loop.turn is not None]
-    if turns and all(turn.given_back() and not open_gates(turn) and turn.mark is None for turn in turns):
-        return "waiting", state.runnable()
+    if turns and state.runnable() and all(map(_rests, turns)):
+        return "waiting", True
     if any(turn.mark is not None for turn in turns):
         return "stopping", state.runnable()
     if any(open_gates(turn) for turn in turns):
@@ -39,6 +39,11 @@ def session_columns(state: State) -> tuple[str, bool]:
     if turns:
         return "running", state.runnable()
     return ("waiting" if state.runnable() else "idle"), state.runnable()
+
+
+def _rests(turn: Turn) -> bool:
+    """Whether a turn does nothing until a worker takes it, or a delegate of it, up (B2)."""
+    return turn.mark is None and not open_gates(turn) and (turn.given_back() or bool(turn.delegated()))
 
 
 def project(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
@@ -81,13 +86,12 @@ def _handed_over(cur: Cursor[Row], state: State, event: Event, row: Stored) -> N
 
 
 def _resumed(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
-    """The step's model call, if it is due, is a new attempt: what streams of it starts again (L2)."""
+    turn = state.loops[event.loop or ""].turn
     cur.execute(
         """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
-           SELECT %s, %s, %s, %s, %s, %s, 1 + coalesce(max(attempt), 0), %s, %s, '' FROM stream_text
-           WHERE turn = %s AND step = %s AND kind IN ('text', 'reasoning')""",
+           VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, '')""",
         (event.turn, row.session, event.loop, event.data["worker"], event.data["epoch"], event.step,
-         _resting(state, event), row.at, event.turn, event.step),
+         1 if turn is None else turn.attempt, _resting(state, event), row.at),
     )  # fmt: skip
 
 
@@ -110,6 +114,12 @@ def _phase(cur: Cursor[Row], event: Event, row: Stored, phase: str, step: int, c
 
 def _tool_started(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     _phase(cur, event, row, "tool", event.step or 1, event.data["call"])
+
+
+def _loop_closed(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    parent = state.loops[event.loop or ""].parent
+    if parent is not None:  # what runs on in its background is its parent's (E13)
+        cur.execute("UPDATE background_process SET loop = %s WHERE loop = %s", (parent, event.loop))
 
 
 def _loop_started(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
@@ -232,6 +242,7 @@ _RULES: Final[dict[str, Rule]] = {
     "SessionChanged": _changed,
     "MemberChanged": _member,
     "LoopStarted": _loop_started,
+    "LoopClosed": _loop_closed,
     "TurnStarted": _turn_started,
     "TurnHandedOver": _handed_over,
     "TurnResumed": _resumed,

@@ -36,7 +36,7 @@ class Tables:
 
     def step(self, stored: Stored, state: State) -> None:
         """Take in an event; `state` is the one after it."""
-        if stored.type in ("ToolSettled", "KillRequested", "ProcessesEnded"):
+        if stored.type in ("ToolSettled", "KillRequested", "ProcessesEnded", "LoopClosed"):
             self._step_background(stored, state)
         if stored.type not in ("MemberChanged", "TurnInterrupted", "InterruptReasonGiven"):
             return

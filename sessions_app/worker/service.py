@@ -329,7 +329,10 @@ class Worker:
         """Whether a turn that has worked already can go on here (J4)."""
         from sessions_app.log.read import workspace_of
 
-        return Path(workspace_of(session)).is_dir()
+        try:
+            return Path(workspace_of(session)).is_dir()
+        except OSError:  # it cannot even be looked at
+            return False
 
     def workspace(self, session: str) -> Path:
         from sessions_app.log.read import workspace_of

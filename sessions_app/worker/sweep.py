@@ -29,6 +29,7 @@ FENCE_S: Final = 4.0
 PROOF_S: Final = 6.0
 """How long after a lease's end a sweep on another machine waits for the warden's word before it says `unknown`."""
 TIDY_S: Final = 600.0
+ORPHANS_S: Final = 10.0
 JUMP_S: Final = 5.0
 """By how much the database's clock may run apart from a process's between two looks before it counts as set anew."""
 STREAM_DAYS: Final = 3
@@ -46,7 +47,7 @@ _LOST: Final = f"""SELECT {_COLUMNS}, NULL::int,
 _OVERDUE: Final = f"""SELECT {_COLUMNS}, extract(epoch FROM m.acknowledged_at - m.marked_at) * 1000, 0
     FROM turn_mark m JOIN running_turn r ON r.turn = m.turn LEFT JOIN worker w ON w.id = r.worker
     WHERE m.marked_at NOT BETWEEN clock_timestamp() - make_interval(secs => %s) AND clock_timestamp()"""
-_ORPHANS: Final = f"""SELECT b.session, b.loop, b.turn, b.call, b.worker, w.boot_id,
+_ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, b.worker, b.call, w.boot_id, NULL::int,
         coalesce(abs(extract(epoch FROM clock_timestamp() - w.alive_until)), 1e6)
     FROM background_process b LEFT JOIN worker w ON w.id = b.worker
     WHERE (w.id IS NULL OR NOT {_ALIVE})
@@ -116,6 +117,7 @@ class Sweep:
         self._place = place()
         self._looked_at = time.monotonic()
         self._quiet_until = self._looked_at + LEASE_S
+        self._again_at: dict[tuple[str, str], float] = {}
         self._ahead = 0.0  # how far the database's clock is ahead of this process's
         self._tidy_at = self._looked_at + TIDY_S
 
@@ -135,22 +137,24 @@ class Sweep:
         with db.cursor("stop") as cur:
             overdue = [Candidate.of(row) for row in cur.execute(_OVERDUE, (FENCE_S,)).fetchall()]
             lost = [Candidate.of(row) for row in cur.execute(_LOST, {"lease": LEASE_S}).fetchall()]
-            orphans = cur.execute(_ORPHANS, {"lease": LEASE_S}).fetchall()
+            orphans = [Candidate.of(row) for row in cur.execute(_ORPHANS, {"lease": LEASE_S}).fetchall()]
             own = self._own(cur)
             clock = cur.execute(_CLOCK).fetchone()
         now = time.monotonic()  # after the answers: the time they took is part of a gap
         ahead = 0.0 if clock is None else float(clock[0]) - now
-        if now - self._looked_at > LEASE_S or abs(ahead - self._ahead) > JUMP_S:
+        jumped = abs(ahead - self._ahead) > JUMP_S
+        if now - self._looked_at > LEASE_S or jumped:
             self._quiet_until = now + LEASE_S
         self._looked_at, self._ahead = now, ahead
-        self._each(self._fence, overdue)
+        if not jumped:
+            self._each(self._fence, overdue)
         if now >= self._quiet_until:
             self._each(self._expire, lost)
-            for row in orphans:
-                self._tell_ended(row)
         self._each(self._abandon, own)
         if self._host is not None:
             self._host.take()
+        if now >= self._quiet_until:
+            self._each(self._tell_ended, [each for each in orphans if self._due(each, now)])
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_S
             self._tidy()
@@ -178,6 +182,8 @@ class Sweep:
 
     def _abandon(self, candidate: Candidate) -> None:
         """End a turn that its own living worker has lost: its claim's answer or its end never got through."""
+        if self._step(candidate) is None:  # it has ended since: nothing of it is anybody's to kill
+            return
         self._end(candidate, self._evidence(candidate, dead=True), by="worker")
 
     def _fence(self, candidate: Candidate) -> None:
@@ -190,17 +196,24 @@ class Sweep:
         if evidence.proven or candidate.expired_s > PROOF_S:
             self._end(candidate, evidence, by="sweep")
 
-    def _tell_ended(self, row: Row) -> None:
-        """Background processes die with their worker (J6); said once it is proven, or the wait for proof is over."""
-        session, loop, turn, call, worker = (str(each) for each in row[:5])
-        lost = Candidate(turn, session, loop, 0, 0, worker, "", row[5], None, float(row[6]))
-        try:
-            evidence = self._evidence(lost, dead=True) if _free(session) else Evidence()
-            if evidence.proven or lost.expired_s > PROOF_S:
-                command = BackgroundEnded(turn, loop, call, evidence.ended, evidence.surviving)
-                reports.background_ended(session, command)
-        except (Refused, psycopg.Error) as error:
-            _log.warning("the end of a background process of turn %s was not told: %s", turn, error)
+    def _due(self, orphan: Candidate, now: float) -> bool:
+        """Whether to look after background processes again: each costs time as long as it cannot be killed."""
+        due = self._again_at.get((orphan.turn, orphan.phase), 0.0)
+        if now >= due:
+            self._again_at[orphan.turn, orphan.phase] = now + ORPHANS_S
+        return now >= due
+
+    def _tell_ended(self, orphan: Candidate) -> None:
+        """Background processes die with their worker (J6): said once it is proven, or the wait for proof is over.
+
+        `phase` is their call.
+        """
+        evidence = self._evidence(orphan, dead=True)
+        if evidence.proven or orphan.expired_s > PROOF_S:
+            command = BackgroundEnded(
+                orphan.turn, orphan.loop, orphan.phase, evidence.ended, evidence.surviving, not evidence.proven
+            )
+            reports.background_ended(orphan.session, command)
 
     def _evidence(self, candidate: Candidate, *, dead: bool) -> Evidence:
         evidence = Evidence()
@@ -222,7 +235,7 @@ class Sweep:
         return evidence
 
     def _end(self, candidate: Candidate, evidence: Evidence, *, by: Literal["worker", "fence", "sweep"]) -> None:
-        started, committed = self._step(candidate)
+        started, committed = self._step(candidate) or ([], False)
         for call in started:
             known = evidence.settlements.get(call, Settlement("lost"))
             listed = {
@@ -256,15 +269,15 @@ class Sweep:
             if refused.code != "stale":
                 raise
 
-    def _step(self, candidate: Candidate) -> tuple[list[str], bool]:
+    def _step(self, candidate: Candidate) -> tuple[list[str], bool] | None:
         """The step's started calls, less those that wait for a delegate, and whether it is committed.
 
-        What streamed of a committed reply was not cut off.
+        What streamed of a committed reply was not cut off. None: the turn is over.
         """
         state = read.snapshot(candidate.session)["state"]
-        turn = state["loops"][candidate.loop]["turn"]
+        turn = state["loops"].get(candidate.loop, {}).get("turn")
         if turn is None or turn["id"] != candidate.turn:
-            return [], False
+            return None
         started = [
             call["call"] for call in turn["calls"] or () if call["status"] == "started" and call["child"] is None
         ]

@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Collection, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -66,7 +67,7 @@ class TurnRun:
         self.stop = asyncio.Event()
         self._claim = claim
         self._leave, self._drop = asyncio.Event(), asyncio.Event()
-        self._attempts = 1
+        self._attempt_number: int = claim.get("attempt", 1)
         self._phase = "model"
         self._shutdown_at: float | None = None
         self._transcript = Transcript()
@@ -135,6 +136,8 @@ class TurnRun:
             if refused.code != "stale":
                 raise
             _log.info("turn %s was ended by somebody else", self.turn)
+            for call in self._settlements:  # what runs on of it is in nobody's list (E13)
+                self.worker.background.kill(self.turn, call)
         except ModelError as error:
             await self._fail(error.code, error.detail)
         except Exception as error:  # noqa: BLE001 (the turn must have its terminal, whatever broke in it)
@@ -175,7 +178,6 @@ class TurnRun:
 
     async def _go_on(self) -> None:
         """Take up a turn that was handed over: first what is left of its step's calls."""
-        self._attempts = await self.worker.persistently(phases.attempt, self.turn)
         await self._read_on()
         self._allow(self._claim["left_ms"] / 1000)
         if self._transcript.unsettled:
@@ -191,17 +193,21 @@ class TurnRun:
     # -- the model
 
     async def _ask_model(self) -> Reply:
-        attempt, self._attempts = self._attempts, 1
+        tries = 0
         while True:
             request = await self._request()  # anew for each attempt: a text may have been erased in the meantime
             try:
-                return await self._attempt(request, attempt)
+                reply = await self._attempt(request, self._attempt_number)
             except ModelError as error:
-                pause = wait_s(attempt, error, random.random())  # noqa: S311 (spreads retries, guards nothing)
+                tries += 1
+                pause = wait_s(tries, error, random.random())  # noqa: S311 (spreads retries, guards nothing)
                 if pause is None:
                     raise
-                attempt += 1
-                await self._back_off(error, attempt, pause)
+                self._attempt_number += 1
+                await self._back_off(error, self._attempt_number, pause)
+            else:
+                self._attempt_number = 1
+                return reply
 
     async def _read_on(self) -> None:
         """Bring the transcript up to the log."""
@@ -307,7 +313,9 @@ class TurnRun:
     async def _await_delegates(self) -> None:
         """Until the last delegate's end has settled its call (G3); the worker has room for others meanwhile (G2)."""
         self._phase = "delegate"
+        left_s = self._forbid()  # their time is what counts (B7)
         await self._unless(self.worker.answered(self.turn), self._leave, "delegate")
+        self._allow(left_s)
         self._phase = "model"
 
     async def _start(self, call: Call, task: str | None) -> str:
@@ -387,8 +395,9 @@ class TurnRun:
 
     async def _hand_over(self, at: Place) -> None:
         """Give the turn back; a stop that came first ends it instead."""
-        usage = self._usage if at == "model" else {}
-        answer = await self._deliver(commands.HandOver(self.turn, self.epoch, at, usage))
+        dropped = at == "model"
+        usage, attempt = self._usage if dropped else {}, self._attempt_number + dropped
+        answer = await self._deliver(commands.HandOver(self.turn, self.epoch, at, usage, attempt))
         if answer.get("marked"):
             await self._end()
 
@@ -407,14 +416,12 @@ class TurnRun:
             phase=self._phase,
             acknowledged_ms=self._acknowledged,
             settled_ms=0 if since is None else int((time.monotonic() - since) * 1000),
-            request=new_id(),
         )
         await self._conclude(command)
 
     async def _fail(self, code: str, detail: str) -> None:
         command = commands.Fail(
             self.turn, self.epoch, code, detail, self._usage, {k: text for k, text in self._cut_off.items() if text},
-            request=new_id(),
         )  # fmt: skip
         try:
             answer = await self._conclude(command)
@@ -425,9 +432,9 @@ class TurnRun:
                 raise
 
     async def _conclude(self, command: commands.EndTurn | commands.Fail) -> dict[str, Any]:
-        """Report the end, again while it waits for the ends of delegates (G3)."""
+        """Report the end, again while it waits for the ends of delegates (G3); each stop of theirs has its own id."""
         while True:
-            answer = await self._deliver(command)
+            answer = await self._deliver(replace(command, request=new_id()))
             if answer.get("outcome") != "waiting":
                 return answer
             await asyncio.sleep(CHILDREN_S)

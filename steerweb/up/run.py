@@ -22,7 +22,7 @@ from steerweb.up.supervisor import Program, StopAsked, Supervisor
 
 READY_S = 60
 ADDRESS_S = 5  # how long an address of --lan or --url may take to answer before it is reported
-WORKER_PATIENCE_S = 35.0  # a running command has 20 s; then a worker ends it and writes the end of its turn
+WORKER_PATIENCE_S = 45.0  # a running command has 20 s; then a worker ends it and writes the end of its turn
 WEB_PATIENCE_S = 6.0
 LONGEST_LOG = 32 * 1024 * 1024
 

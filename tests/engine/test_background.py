@@ -125,7 +125,7 @@ def test_a_close_ends_it() -> None:
 
 
 @pytest.mark.rule("E13", "G3")
-def test_a_delegates_background_ends_when_it_closes() -> None:
+def test_what_a_delegate_left_running_is_its_parents_once_it_has_closed() -> None:
     memory = Memory()
     memory.start()
     memory.plan_delegates("d")
@@ -136,7 +136,15 @@ def test_a_delegates_background_ends_when_it_closes() -> None:
     memory.settle("a", processes=KEPT)
     memory.begin()
     memory.answer("It serves.")
-    assert memory.types()[-5:] == ["LoopIdle", "KillRequested", "LoopClosed", "ToolSettled", "StepDone"]
+    assert memory.types()[-4:] == ["LoopIdle", "LoopClosed", "ToolSettled", "StepDone"]
+    memory.at = LOOP
+    assert [each.call for each in memory.loop.background] == ["a"]
+    memory.begin()
+    memory.answer("Both serve.")
+    turn = memory.events("ToolSettled")[0].turn or ""
+    memory.stop()
+    memory.do(c.BackgroundEnded(turn, memory.events("ToolSettled")[0].loop or "", "a", SERVER), WORKER)
+    assert memory.loop.background == ()
     check(memory)
 
 

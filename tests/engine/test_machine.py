@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sessions_app.engine import commands as c
-from sessions_app.engine.decide.delegates import TOOL as DELEGATE
 from sessions_app.engine.decide.gates import open_gates
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.state import MODES, Call, Loop, State, Turn
 from tests.engine.harness import ANA, BEN, BOT, LOOP, WORKER, Memory
 from tests.engine.invariants import check, check_state
 
+DELEGATE = "delegate"
 EXAMPLES = int(os.environ.get("STEERWEB_HISTORIES", "150"))
 PEOPLE = st.sampled_from([ANA, BEN])
 ANYBODY = st.sampled_from([ANA, BOT, BEN])
@@ -327,18 +327,19 @@ class Session(RuleBasedStateMachine):
         receipt = self.do(c.Interrupt(request, scope, turn, "why", queue, after, keep_background=keep), who)
         if receipt is None:
             return
-        assert not receipt["accepted"] or receipt["turns"] or receipt["note"] == "not_started"
+        began = receipt["turns"] or receipt["note"] == "not_started" or receipt.get("background")
+        assert not receipt["accepted"] or began
         self.untouched(before, {top})
         if before.status == "open":
-            self.stopped(before, request, keep or receipt["joined"], self.subtree(top))
+            self.stopped(before, request, keep, self.subtree(top, before))
 
     def stopped(self, before: State, request: str, spares: bool, loops: set[str]) -> None:
         """Every turn in its reach is over or marked, and what ran in the background is to end unless it was spared."""
-        for id in loops:
-            loop, was = self.state.loops[id], before.loops[id]
+        killers = {old.seq: old.killer for loop in before.loops.values() for old in loop.background}
+        for loop in (each for each in self.state.loops.values() if each.id in loops):
             assert loop.turn is None or loop.turn.mark is not None, "a stop passed a turn by"
             for each in loop.background:
-                new = next(old for old in was.background if old.seq == each.seq).killer is None
+                new = killers[each.seq] is None
                 assert spares or each.killer is not None, "background was forgotten at a stop"
                 assert not (spares and new and each.killer) or loop.status == "closed", "spared background was ended"
 

@@ -5,11 +5,10 @@ from sessions_app.engine.decide import steps
 from sessions_app.engine.decide.context import Context, Decision, held_turn
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import at_work_below, interrupted
-from sessions_app.engine.decide.spending import active_ms, left_ms
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.fold import DAY_MS
-from sessions_app.engine.limits import budgets
-from sessions_app.engine.state import Loop, State
+from sessions_app.engine.limits import budgets, left_ms
+from sessions_app.engine.state import Loop, State, active_ms
 
 
 def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
@@ -38,7 +37,7 @@ def used_up(state: State, loop: Loop, now_ms: int) -> str | None:
     tokens = sum(each.usage.get("input_tokens", 0) + each.usage.get("output_tokens", 0) for each in working)
     today = state.spent.day_cost if state.spent.day == now_ms // DAY_MS else 0.0
     used = {
-        "steps": turn.kept, "wall_s": active_ms(turn, now_ms) / 1000, "tokens": tokens,
+        "steps": turn.kept, "wall_s": sum(active_ms(each, now_ms) for each in working) / 1000, "tokens": tokens,
         "cost": sum(each.cost or 0.0 for each in working), "day_cost": today,
     }  # fmt: skip
     most = budgets(turn.limits)

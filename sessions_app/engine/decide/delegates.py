@@ -8,8 +8,6 @@ from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import budgets
 from sessions_app.engine.state import Call, Loop, State, Turn, stricter
 
-TOOL = "delegate"
-
 
 def start(state: State, loop: Loop, turn: Turn, call: Call, command: StartTool, child: Child) -> Decision:
     """The call starts, and with it its child, which has the model, the limits and at most the mode of its parent."""
@@ -41,6 +39,8 @@ def _over(state: State, loop: Loop, turn: Turn) -> str | None:
     most = budgets(turn.limits)
     if len(state.ancestors(loop)) >= most["depth"]:
         return f"Not delegated: at most {most['depth']:.0f} delegates may stand above each other. Do it yourself."
-    if turn.delegates >= most["delegates"]:
-        return f"Not delegated: a turn may start at most {most['delegates']:.0f} delegates. Do it yourself."
+    for each in (loop, *state.ancestors(loop)):
+        most_below = budgets(each.limits if each.turn is None else each.turn.limits)["delegates"]
+        if each.turn is not None and each.turn.delegates >= most_below:
+            return f"Not delegated: a turn may have at most {most_below:.0f} delegates in all. Do it yourself."
     return None

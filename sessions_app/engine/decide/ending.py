@@ -15,7 +15,7 @@ from sessions_app.engine.decide.context import Context, Decision
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.fates import Aftermath, Column, fates, held_note, return_all, survivors
 from sessions_app.engine.decide.gates import closed, open_gates
-from sessions_app.engine.decide.settling import WITH_ITS_PARENT, kills, settle, settled, unsettled
+from sessions_app.engine.decide.settling import WITH_ITS_PARENT, settle, settled, unsettled
 from sessions_app.engine.events import Draft
 from sessions_app.engine.state import Loop, Request, State, Turn, add_usage, total_cost
 
@@ -58,11 +58,12 @@ def close_delegate(course: Course, loop_id: str, outcome: Settlement) -> None:
     end_given_back(course, [course.state.loops[parent.id]])
 
 
-def _close(course: Course, loop_id: str) -> None:
+def _close(course: Course, loop_id: str, request: Request | None = None) -> None:
+    """Close a delegate: what waits there goes back, as the act of whoever asked for the stop that ends it (A5)."""
     loop = course.state.loops[loop_id]
-    rest = Aftermath(loop, course.context)
+    rest = Aftermath(loop, course.context, request=request)
     return_all(rest, "session_closed" if course.state.status == "closing" else "loop_closed")
-    course.add(*rest.events, *kills(loop), Draft("LoopClosed", {}, loop_id))
+    course.add(*rest.events, Draft("LoopClosed", {}, loop_id))
 
 
 def closing_idle(rule: Callable[[State, Any, Context], Decision]) -> Callable[[State, Any, Context], Decision]:
@@ -139,7 +140,7 @@ def phase_of(turn: Turn, context: Context) -> str:
 def settle_rest(course: Course, loop: Loop, turn: Turn, why: str, known: dict[str, Settlement]) -> list[Settlement]:
     """Close the turn's gates, its idle delegates and every open call; `known` is what is known of started ones (C4)."""
     for child in course.state.below(loop):
-        _close(course, child.id)
+        _close(course, child.id, None if turn.mark is None else course.state.requests[turn.mark])
     settlements = []
     for call in turn.calls or ():
         if call.status == "settled":

@@ -110,7 +110,11 @@ def goes_on(state: State, result: Aftermath) -> bool:
         return False
     parent = state.loops[loop.parent or ""].turn
     gone = {*result.inputs["held"], *result.inputs["cancelled"]}
-    waits = any(entry.agency == "human" and not entry.held and entry.id not in gone for entry in loop.inbox)
+    sent = () if result.request is None else result.request.then
+    waits = any(
+        (entry.agency == "human" or entry.id in sent) and not entry.held and entry.id not in gone
+        for entry in loop.inbox
+    )
     return waits and parent is not None and parent.mark is None
 
 

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sessions_app.engine.commands import EndTurn, GiveReason, Interrupt, Settlement, SurvivorsEnded, Then
+from sessions_app.engine.commands import (
+    BackgroundEnded,
+    EndTurn,
+    GiveReason,
+    Interrupt,
+    Settlement,
+    SurvivorsEnded,
+    Then,
+)
+from sessions_app.engine.decide.background import background_ended, background_of
 from sessions_app.engine.decide.context import Context, Decision, find_loop, held_turn, open_session
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import close_delegate, end_below, end_given_back, interrupted, phase_of
@@ -35,7 +44,7 @@ def interrupt(state: State, command: Interrupt, context: Context) -> Decision:
     if any(turn.mark is None for turn in running):
         return _mark(state, command, context, targets)
     if running:
-        return _join(state, command, context, running)
+        return _join(state, command, context, running, targets)
     waiting = [loop for loop in targets if loop.runnable()]
     if waiting:
         return _not_started(state, command, context, waiting)
@@ -60,13 +69,15 @@ def _check(state: State, command: Interrupt, context: Context) -> None:
 
 def _targets(state: State, command: Interrupt) -> list[Loop]:
     """Every live loop, or one with all below it (E1), children first; none where the named turn is over (E5)."""
-    top = find_loop(state, command.loop) if command.loop is not None or command.turn is None else None
-    if command.turn is not None:
-        found = state.turn(command.turn)
-        if found is None or (top is not None and found[0] not in (top, *state.below(top))):
+    found = None if command.turn is None else state.turn(command.turn)
+    if command.turn is not None and found is None:
+        return []
+    top = find_loop(state, command.loop)
+    if found is not None:
+        if command.loop is not None and found[0] not in (top, *state.below(top)):
             return []
         top = found[0]
-    return [] if top is None else [*state.below(top), top]
+    return [*state.below(top), top]
 
 
 def _receipt(
@@ -145,12 +156,17 @@ def _kills(command: Interrupt, targets: list[Loop]) -> list[Draft]:
     return [] if command.keep_background else [each for loop in targets for each in kills_of(loop)]
 
 
-def _join(state: State, command: Interrupt, context: Context, running: list[Turn]) -> Decision:
-    """What is sent with it goes behind what came with the stop of the loop it is for (E3)."""
+def _join(state: State, command: Interrupt, context: Context, running: list[Turn], targets: list[Loop]) -> Decision:
+    """What is sent with it goes behind what came with the stop of the loop it is for (E3).
+
+    Background processes that the first stop spared end with one that does not (E13).
+    """
     turn = _addressed(state, command).turn
     first = None if turn is None or turn.mark is None else state.requests[turn.mark]
-    then = _then(state, command, context, first)
-    return Decision(tuple(then), _receipt(False, True, running, "joined", command.then), None if then else "joined")
+    kills = _kills(command, targets)
+    events = (*_then(state, command, context, first), *kills)
+    receipt = _receipt(False, True, running, "joined", command.then, kills)
+    return Decision(events, receipt, None if events else "joined")
 
 
 def _not_started(state: State, command: Interrupt, context: Context, waiting: list[Loop]) -> Decision:
@@ -222,7 +238,16 @@ def survivors_ended(state: State, command: SurvivorsEnded, context: Context) -> 
             raise Refused("unavailable", "The call has not been settled yet.", retry_after=0.5)
         if call.call == command.call and call.status == "planned":
             raise Refused("invalid", "The call has not started: nothing can have survived it.", call=call.call)
+    if not _survives(state, command) and background_of(state, command.turn, command.call) is not None:
+        late = BackgroundEnded(command.turn, command.loop, command.call, command.ended)
+        return background_ended(state, late, context)  # it had outlived the kill of a kept call (E13)
     processes = {"ended": list(command.ended), "surviving": [], "background": []}
-    return Decision(
-        (Draft("ProcessesEnded", {"call": command.call, "processes": processes}, command.loop, command.turn),)
-    )
+    data = {"call": command.call, "processes": processes}
+    return Decision((Draft("ProcessesEnded", data, command.loop, command.turn),))
+
+
+def _survives(state: State, command: SurvivorsEnded) -> bool:
+    """Whether a running turn has it among what survived a call."""
+    turns = (loop.turn for loop in state.loops.values() if loop.turn is not None)
+    left = (each for turn in turns for each in turn.survivors)
+    return any((each.turn, each.call) == (command.turn, command.call) for each in left)

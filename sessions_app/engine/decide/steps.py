@@ -23,11 +23,10 @@ from sessions_app.engine.decide.fates import fates
 from sessions_app.engine.decide.gates import ask, closed, judge
 from sessions_app.engine.decide.inputs import folded
 from sessions_app.engine.decide.settling import FORBIDDEN, NOT_RUN_URGENT, not_run, settle, settled, step_done
-from sessions_app.engine.decide.spending import left_ms
 from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
-from sessions_app.engine.limits import budgets
+from sessions_app.engine.limits import budgets, left_ms
 from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, total_cost, with_cost
 from sessions_app.engine.text import clean_json
 
@@ -56,6 +55,7 @@ def _resume(loop: Loop, turn: Turn, command: Claim, epoch: int, context: Context
     receipt = {
         "claimed": True, "turn": turn.id, "epoch": epoch, "step": turn.step, "index": turn.index, "resumed": True,
         "delegated": [call.call for call in turn.delegated()], "left_ms": left_ms(turn, context.now_ms),
+        "attempt": turn.attempt,
     }  # fmt: skip
     return Decision((resumed,), receipt)
 
@@ -70,6 +70,8 @@ def hand_over(state: State, command: HandOver, context: Context) -> Decision:
     data: dict[str, object] = {"from_worker": turn.worker, "at": command.at}
     if command.usage:
         data["usage"] = dict(command.usage)
+    if command.attempt > 1:
+        data["attempt"] = command.attempt
     return Decision(
         (Draft("TurnHandedOver", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "handed_over"}
     )

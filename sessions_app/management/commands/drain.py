@@ -17,9 +17,9 @@ LOOK_S: Final = 0.5
 
 class Command(DatabaseCommand):
     help = (
-        "take workers out of service without interrupting anything: they take no new turns, running commands go on to "
-        "their end, everything else moves to other workers; each worker ends when it has no turn left (exit code 1: "
-        "the time was over first)"
+        "restart workers without interrupting a turn: they take no new ones, running commands go on to their end, "
+        "everything else moves to other workers; each worker, and what it has running in the background, ends when it "
+        "has no turn left, and whatever keeps it running starts a new one (exit code 1: the time was over first)"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -30,11 +30,8 @@ class Command(DatabaseCommand):
         parser.add_argument("--timeout", type=float, metavar="S", help="wait at most so long; they go on by themselves")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        named = options["worker"]
-        told = phases.drain(named, None if named or options["all"] else place())
-        if not told:
-            where = f"whose id begins with {named}" if named else "" if options["all"] else "on this machine"
-            raise CommandError(f"There is no worker {where}".rstrip() + ".")
+        told = self._chosen(options["worker"], everywhere=options["all"])
+        phases.drain(told)
         until = None if options["timeout"] is None else time.monotonic() + options["timeout"]
         before: list[phases.Drained] = []
         while left := phases.drained(told):
@@ -45,6 +42,19 @@ class Command(DatabaseCommand):
                 raise SystemExit(REFUSED)
             time.sleep(LOOK_S)
         self.stdout.write(f"{plural(len(told), 'worker')} drained.")
+
+    def _chosen(self, named: str | None, *, everywhere: bool) -> list[str]:
+        """Whom it is about; CommandError where there is nobody, or a beginning that fits several."""
+        if named is None:
+            chosen = phases.living(None if everywhere else place())
+            if not chosen:
+                raise CommandError("There is no worker." if everywhere else "There is no worker on this machine.")
+            return chosen
+        chosen = [worker for worker in phases.living(None) if worker.startswith(named.lower())]
+        if len(chosen) != 1:
+            which = "no worker has" if not chosen else f"{len(chosen)} workers have"
+            raise CommandError(f"{which.capitalize()} an id that begins with {named}.")
+        return chosen
 
     def _tell(self, left: list[phases.Drained]) -> None:
         for worker in left:

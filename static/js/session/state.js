@@ -15,7 +15,7 @@
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
  *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], mode: string, limits: Record<string, number>,
  *   unpriced: boolean, waited_ms: number, asked_ms: number | null, planned: number | null, repeats: number,
- *   delegates: number }} Turn
+ *   delegates: number, attempt: number }} Turn
  * @typedef {{ call: string, turn: string, seq: number, at_ms: number, worker: string,
  *   killer: { actor: Actor, cause: string | null } | null }} Background
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
@@ -121,7 +121,7 @@ const stricter = (a, b) => MODES[Math.min(MODES.indexOf(a), MODES.indexOf(b))];
 /** The next model call is due, under the mode of now (I1). @param {State} state @param {LogEvent} event @param {Partial<Turn>} changes @returns {State} */
 function nextStep(state, event, changes) {
   const { mode } = loopOf(state, event);
-  return changeTurn(state, event, (turn) => ({ ...turn, calls: null, step: turn.step + 1, step_usage: null, mode, ...changes }));
+  return changeTurn(state, event, (turn) => ({ ...turn, calls: null, step: turn.step + 1, step_usage: null, mode, attempt: 1, ...changes }));
 }
 
 /** A model call is over and paid for, whatever became of its reply (B7, D6). @param {State} state @param {LogEvent} event @returns {State} */
@@ -150,7 +150,20 @@ function waited(state, event) {
 /** Whether an event is about that call of that turn. @param {LogEvent} event @param {{ call: string, turn: string }} each */
 const names = (event, each) => each.turn === event.turn && each.call === event.data.call;
 
-/** What a delegate's turn has used, and what survived it, is its parent's from now on (B7, E7). @param {State} state @param {Loop} loop @param {LogEvent} event @returns {State} */
+/** With its last delegate a turn's wait for them is over, unless it waits for a worker, too. @param {Turn} turn @param {LogEvent} event @returns {Turn} */
+function withoutDelegates(turn, event) {
+  const calls = turn.calls || [];
+  const settled = calls.find((call) => call.call === event.data.call);
+  const waits = calls.some((call) => call.status === "started" && call.child);
+  return !settled?.child || waits || !turn.worker ? turn : withoutWait(turn, event);
+}
+
+/** How long a turn has worked, without its waits (B7). @param {Turn} turn @param {number} now */
+function activeMs(turn, now) {
+  return Math.max(0, now - turn.at_ms - turn.waited_ms - (turn.asked_ms === null ? 0 : now - turn.asked_ms));
+}
+
+/** What a delegate's turn has used, its time too, and what survived it, is its parent's from now on (B7, E7). @param {State} state @param {Loop} loop @param {LogEvent} event @returns {State} */
 function rolledUp(state, loop, event) {
   const parent = state.loops[loop.parent || ""];
   if (!parent?.turn || !loop.turn) return state;
@@ -159,7 +172,8 @@ function rolledUp(state, loop, event) {
   if (Object.keys(usage).length || loop.turn.unpriced) {
     turn = { ...turn, usage: addUsage(turn.usage, usage), cost: cost === null ? turn.cost : (turn.cost || 0) + cost, unpriced: turn.unpriced || cost === null };
   }
-  return withLoop(state, { ...parent, turn: { ...turn, survivors: [...turn.survivors, ...loop.turn.survivors] } });
+  const waited_ms = turn.waited_ms - activeMs(loop.turn, Date.parse(event.at));
+  return withLoop(state, { ...parent, turn: { ...turn, waited_ms, survivors: [...turn.survivors, ...loop.turn.survivors] } });
 }
 
 /** The cause of a stop by the kind of its actor, where nothing else is said (E8). @type {Record<string, string>} */
@@ -173,13 +187,9 @@ function turnEnded(state, event) {
   return pruned({ ...next, requests: Object.fromEntries(requests) });
 }
 
-/**
- * Without the delegates that have closed, once their parent's turn is over; one with a background process to end is kept
- * until that has ended.
- * @param {State} state @returns {State}
- */
+/** Without the delegates that have closed, once their parent's turn is over. @param {State} state @returns {State} */
 function pruned(state) {
-  const stays = (/** @type {Loop} */ loop) => loop.parent === null || loop.status !== "closed" || state.loops[loop.parent]?.turn || loop.background.length;
+  const stays = (/** @type {Loop} */ loop) => loop.parent === null || loop.status !== "closed" || state.loops[loop.parent]?.turn;
   return { ...state, loops: Object.fromEntries(Object.entries(state.loops).filter(([, loop]) => stays(loop))) };
 }
 
@@ -199,7 +209,7 @@ const RULES = {
     const loops = Object.entries(state.loops).map(([id, loop]) => [id, { ...loop, status: "closed" }]);
     return { ...state, status: "closed", loops: Object.fromEntries(loops), requests: {} };
   },
-  LoopStarted(state, { loop, data }) {
+  LoopStarted(state, { loop, data, at }) {
     const made = {
       id: loop || "", agent: data.agent, model: data.model, mode: data.mode, parent: data.parent ?? null,
       status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null, limits: {}, background: [],
@@ -208,10 +218,19 @@ const RULES = {
     const parent = state.loops[data.parent || ""];
     if (!parent?.turn) return withLoop(state, made);
     const calls = (parent.turn.calls || []).map((call) => (call.call === data.call ? { ...call, child: made.id } : call));
-    const turn = { ...parent.turn, calls, delegates: parent.turn.delegates + 1 };
-    return withLoop(withLoop(state, { ...parent, turn }), { ...made, limits: parent.limits });
+    const turn = { ...parent.turn, calls, asked_ms: parent.turn.asked_ms ?? Date.parse(at) }; // its delegates' work counts instead (B7)
+    let next = withLoop(withLoop(state, { ...parent, turn }), { ...made, limits: parent.limits });
+    for (let above = next.loops[parent.id]; above; above = next.loops[above.parent || ""]) {
+      if (above.turn) next = withLoop(next, { ...above, turn: { ...above.turn, delegates: above.turn.delegates + 1 } });
+    }
+    return next;
   },
-  LoopClosed: (state, event) => changeLoop(state, event, { status: "closed" }),
+  LoopClosed(state, event) { // what runs on in its background is its parent's from now on (E13)
+    const loop = loopOf(state, event);
+    const parent = state.loops[loop.parent || ""];
+    const next = parent ? withLoop(state, { ...parent, background: [...parent.background, ...loop.background] }) : state;
+    return changeLoop(next, event, { status: "closed", background: [] });
+  },
   LoopIdle: (state, event) => changeLoop(state, event, { status: "idle" }),
   InputQueued(state, event) {
     const { data, seq } = event;
@@ -247,18 +266,19 @@ const RULES = {
       id: event.turn || "", index: data.index, opening, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
       step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], mode: loopOf(state, event).mode,
       limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
-      delegates: 0,
+      delegates: 0, attempt: 1,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
     return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null, answer: null });
   },
   TurnHandedOver: (state, event) => // nobody has it, and until somebody does it does not work (B7)
-    changeTurn(state, event, (turn) => ({ ...turn, worker: "", asked_ms: turn.asked_ms ?? Date.parse(event.at), usage: addUsage(turn.usage, event.data.usage) })),
+    changeTurn(state, event, (turn) => ({ ...turn, worker: "", asked_ms: turn.asked_ms ?? Date.parse(event.at), usage: addUsage(turn.usage, event.data.usage), attempt: event.data.attempt ?? 1 })),
   TurnResumed(state, event) {
     const { worker, epoch } = event.data;
     return changeTurn(changeLoop(state, event, { epoch }), event, (turn) => {
       const resumed = { ...turn, worker, epoch };
-      return (turn.calls || []).some((call) => call.answer === "open") ? resumed : withoutWait(resumed, event);
+      const waits = (turn.calls || []).some((call) => call.answer === "open" || (call.status === "started" && call.child));
+      return waits ? resumed : withoutWait(resumed, event);
     });
   },
   StepPlanned: (state, event) =>
@@ -270,7 +290,7 @@ const RULES = {
   ToolStarted: (state, event) => setCall(state, event, { status: "started" }),
   ToolSettled(state, event) {
     const { call, processes } = event.data;
-    let next = setCall(state, event, { status: "settled" });
+    let next = changeTurn(setCall(state, event, { status: "settled" }), event, (turn) => withoutDelegates(turn, event));
     if (processes.surviving.length) {
       next = changeTurn(next, event, (turn) => ({ ...turn, survivors: [...turn.survivors, { call, seq: event.seq, turn: event.turn || "" }] }));
     }
