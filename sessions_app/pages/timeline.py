@@ -300,7 +300,9 @@ def _agent_settled(item: Item, event: Event) -> None:
     took = f", {duration(between_ms(item['at'], event['at']))}" if "at" in item else ""
     if outcome_ in ("ok", "error"):
         item["status"] = {"ok": "done", "error": "failed"}[outcome_] + took
-    elif outcome_ == "interrupted" and end is not None:
+    if outcome_ == "interrupted":
+        item["output"] = ""  # for the agent above; people read who stopped it
+    if outcome_ == "interrupted" and end is not None:
         by_person = end["data"]["cause"] in ("person", "token", "admin")
         by = f"by {named(end['actor'])}" if by_person else "with the agent above it"
         item["status"] = sentence(f"stopped {by}")

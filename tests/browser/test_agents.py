@@ -1,5 +1,6 @@
 """Delegates on the page (G1, G5): each in its own card, listed as a tree, stopped and steered one by one."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -9,9 +10,27 @@ from sessions_app import control
 from sessions_app.engine import commands
 from sessions_app.ids import new_id
 from tests.browser.screens import Screens, Stream, live, observe, texts
+from tests.golden.make import FOLDER
 from tests.support.world import World, person
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
+PAGES = """async ([events, state]) => {
+  const { View } = await import("/static/js/session/view.js");
+  const plain = (view) => JSON.stringify(view.blocks, (key, value) =>
+    (["stamp", "events", "keys", "finished", "event", "end"].includes(key) ? undefined : value));
+  const fold = (...pages) => {
+    const view = new View();
+    view.main = events.find((event) => event.loop).loop;
+    for (const event of pages.pop()) view.apply(event);
+    view.settle(state);
+    while (pages.length) view.prepend(pages.pop());
+    return plain(view);
+  };
+  const whole = fold(events);
+  const cuts = events.slice(1).map((_, at) => at + 1);
+  return cuts.filter((at) => fold(events.slice(0, at >> 1), events.slice(at >> 1, at), events.slice(at)) !== whole);
+}"""
+"""Where a page's edge may cut a log so that its parts do not become what the whole is."""
 TASKS = ("read the first folder", "read the second folder")
 
 
@@ -105,7 +124,7 @@ def test_a_phone_stops_one_delegate_and_the_other_goes_on(screens: Callable[...,
     expect(phone.locator("#state")).to_have_text("Nothing running")
     phone.goto(f"/interruptions/{first.turn}")
     expect(phone.locator("h1")).to_contain_text("Stopped by ben")
-    expect(phone.locator(".axis")).not_to_contain_text("Turn 1 started Turn 1")
+    expect(phone.locator(".axis")).not_to_contain_text("The second is empty.")
 
 
 @pytest.mark.rule("G5", "D1")
@@ -190,3 +209,35 @@ def test_a_handed_over_turn_waits_for_a_worker_and_then_goes_on(screens: Callabl
     for one in (page, served):
         expect(one.locator(".turn > .note")).to_have_text([handed, again])
         expect(one.locator(".turn .step .prose")).to_have_text("The whole answer.")
+
+
+@pytest.mark.rule("G3", "E8")
+def test_a_delegate_that_ends_with_its_parent_is_said_to_and_nobody_is_said_to_have_stopped_it(
+    screens: Callable[..., Screens],
+) -> None:
+    opened, world = screens(), World.create("ana")
+    page = opened.session("ana", world)
+    world.start("compare the folders")
+    (child,) = at_work(world, TASKS[0])
+    failing = commands.Fail(world.turn, world.epoch, "provider", "no more credit", request=new_id())
+    assert world.report(failing)["outcome"] == "waiting"
+    expect(card(page, TASKS[0]).locator("> header .push")).to_have_text("stopping")
+    expect(page.locator("#state")).to_have_text("1 sub-agent stopping")
+    child.end()
+    world.report(failing)
+    expect(card(page, TASKS[0]).locator("> header .push")).to_have_text("stopped with the agent above it")
+    expect(page.locator("#timeline > .turn > .rule.failed")).to_be_visible()
+    expect(page.locator("#notice")).to_be_hidden()
+    page.goto(f"/interruptions/{child.turn}")
+    expect(page.locator("h1")).to_have_text("Stopped with the agent that started it")
+    expect(page.locator(".about-list")).to_contain_text("the agent above it")
+
+
+@pytest.mark.rule("G1", "L1")
+def test_older_pages_of_a_log_with_delegates_become_what_the_whole_is(screens: Callable[..., Screens]) -> None:
+    page = screens().open("ana", "/")
+    for name in ("delegates", "handed_over", "background"):
+        events = [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
+        strange = {**events[-1], "seq": events[-1]["seq"] + 1, "type": "OfALaterRelease", "data": {}}
+        state = json.loads((FOLDER / f"{name}.state.json").read_text())
+        assert page.evaluate(PAGES, [[*events, strange], state]) == [], name

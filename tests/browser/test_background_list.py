@@ -22,9 +22,8 @@ def serving(world: World) -> None:
     world.plan("c1")
     world.start_tool("c1")
     processes = {"ended": [], "surviving": [], "background": SERVER}
-    world.report(
-        commands.SettleTool(world.turn, world.epoch, world.step, "c1", commands.Settlement("ok", "", None, 3, processes))
-    )
+    settlement = commands.Settlement("ok", processes=processes)
+    world.report(commands.SettleTool(world.turn, world.epoch, world.step, "c1", settlement))
     world.begin()
     world.answer("It serves.")
 
@@ -64,7 +63,7 @@ def test_a_phone_kills_a_background_process_and_the_teammate_sees_who_did(screen
     lines = ["Outlived its kill by ben: npm start (9)", "ben ended npm start (9) in the background"]
     served.reload()
     for page in (desk, phone, watcher, served):
-        expect(page.locator("#timeline > .note")).to_have_text(lines)
+        expect(page.locator("#timeline > .note", has_text="npm")).to_have_text(lines)
         expect(page.locator("#state")).to_have_text("Nothing running")
         expect(page.locator("#background")).to_be_hidden()
 
@@ -84,6 +83,8 @@ def test_a_stop_spares_the_background_where_one_chooses_so(screens: Callable[...
     expect(page.locator("#state")).to_have_text("Nothing running, 1 process in the background")
     expect(page.locator("#background small")).to_contain_text("for ")
     expect(page.locator(".halt small")).to_have_text("1 process")
-    page.get_by_role("button", name="Stop", exact=False).first.click()
+    page.reload()  # a press right after a stop has ended is meant for what was stopped
+    live(page)
+    page.locator(".halt").first.click()
     expect(page.locator("#stop-says")).to_have_text("No agent was running. 1 process is being ended in the background.")
     expect(page.locator("#background small")).to_have_text("being ended by ana")

@@ -41,7 +41,9 @@ export function agentCard(context, blocks) {
         dot.className = `dot ${shown.dot}`;
         status.className = `push num ${shown.colour}`;
         count(status, shown.words);
+        if (shown.dot === "none") element.dataset.is = "waits";
       }
+      if (item.outcome?.outcome === "interrupted") /** @type {HTMLElement} */ (element.lastElementChild).hidden = true; // for the agent above; people read who stopped it
       drawInside();
     },
   };

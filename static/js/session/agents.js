@@ -3,7 +3,7 @@ import { button, el, fill, openMenu } from "../dom.js";
 import { count, since } from "../clock.js";
 import { actorName, count as countOf, counting, plain, processNames, startOf } from "../words.js";
 import { stoppedWords } from "./agent_card.js";
-import { asked } from "./strip.js";
+import { asked, isTask } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./state.js").Loop} Loop @typedef {import("./view.js").View} View */
 
@@ -75,17 +75,18 @@ export class Agents {
     const acts = [open && this.message && say, open && this.mayStop && !loop.turn?.mark && stop].filter(Boolean);
     return el("div", { class: "agent-row", "data-depth": depth, "data-loop": loop.id },
       el("button", { type: "button", class: "row", on: { click: () => this.show(loop.id) } }, ...head),
-      acts.length > 0 && el("div", { class: "acts" }, .../** @type {HTMLElement[]} */ (acts)));
+      acts.length > 0 && el("div", { class: "acts start" }, .../** @type {HTMLElement[]} */ (acts)));
   }
 
   /** What this stop will do, before it does it. @param {HTMLElement} anchor @param {State} state @param {Loop} loop @param {string} name */
   #ask(anchor, state, loop, name) {
     const deeper = below(state, loop.id).length;
     const left = [loop, ...below(state, loop.id)].flatMap((each) => each.background).length;
-    const words = [`Ends this agent${deeper ? ` and ${countOf(deeper, "agent")} below it` : ""}${left ? `, and ${countOf(left, "process", "processes")} in the background` : ""}.`, "The others go on, and the agent above is told that it was stopped."];
+    const waits = [loop, ...below(state, loop.id)].flatMap((each) => [...each.steers, ...each.inbox.filter((entry) => !isTask(each, entry))]).length;
+    const words = [`Ends this agent${deeper ? ` and ${countOf(deeper, "agent")} below it` : ""}${left ? `, and ${countOf(left, "process", "processes")} in the background` : ""}.`, waits > 0 && "Messages that wait for it go back to their authors.", "The others go on, and the agent above is told that it was stopped."];
     const menu = openMenu(anchor, [
-      el("p", {}, el("b", { dir: "auto" }, name)), el("p", { class: "muted" }, words.join(" ")),
-      el("div", { class: "acts" }, button("Stop only this agent", () => {
+      el("p", {}, el("b", { dir: "auto" }, name)), el("p", { class: "muted" }, words.filter(Boolean).join(" ")),
+      el("div", { class: "acts" }, button(deeper ? `Stop these ${deeper + 1} agents` : "Stop only this agent", () => {
         menu.hidePopover();
         this.stop(loop.id);
       }, { kind: "danger" })),

@@ -51,6 +51,9 @@ export class Blocks {
   }
 }
 
+/** Nobody has it, and no delegate works for it. @param {TurnView} turn */
+export const waitsForWorker = (turn) => turn.status === "running" && turn.phase?.is === "waiting" && !turn.items.some((item) => item.child && item.state === "running");
+
 /** One block on the page: a turn with its items, or a note between turns. */
 class BlockDom {
   /** @param {import("./view.js").Block} block @param {import("./items.js").Context} context */
@@ -123,7 +126,7 @@ class BlockDom {
     if (mark === this.headed) return;
     this.headed = mark;
     const length = el("span", { class: "num" });
-    if (turn.at && !turn.endedAt) count(length, () => `${turn.status === "stopping" ? "stopping, " : "running "}${counting(since(/** @type {string} */ (turn.at)))}`);
+    if (turn.at && !turn.endedAt) count(length, () => waitsForWorker(turn) ? "waits for a worker" : `${turn.status === "stopping" ? "stopping, " : "running "}${counting(since(/** @type {string} */ (turn.at)))}`);
     else if (turn.at && turn.endedAt) write(length, duration(turn.end?.data.duration_ms ?? Date.parse(turn.endedAt) - Date.parse(turn.at)));
     else stopCounting(length);
     fill(

@@ -164,7 +164,7 @@ export class Composer {
   /** What is in the box for a stop that sends it, or null. */
   takeText() {
     const text = this.box.value;
-    if (!text.trim() || this.flying) return null;
+    if (!text.trim() || this.flying || this.target) return null; // what a delegate was to read goes to no other
     return { text, sent: () => void (this.box.value === text && this.#received()) }; // what was typed since stays
   }
 

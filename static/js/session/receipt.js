@@ -92,7 +92,7 @@ export class Receipt {
   /** Its one line on a small screen, until one wants more. @param {StopView} stop @param {HTMLElement} receipt */
   #brief(stop, receipt) {
     const { request } = stop.event.data;
-    const line = `${this.only ? "It has ended" : "Everything ended"}: ${endedWords(stop.ends)}`;
+    const line = `${this.only ? `${this.only.charAt(0).toUpperCase()}${this.only.slice(1)} has ended` : "Everything ended"}: ${endedWords(stop.ends)}`;
     const more = button(line, () => {
       if (!this.opened.delete(request)) this.opened.add(request);
       show();

@@ -1,6 +1,7 @@
 /** The column beside the timeline: the turns to jump to. */
 import { el, fill } from "../dom.js";
 import { actorName, byPerson } from "../words.js";
+import { waitsForWorker } from "./blocks.js";
 import { asked } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView */
@@ -21,7 +22,7 @@ export class Side {
   draw(state, view) {
     const asking = new Set(asked(state).map(({ turn }) => turn.id));
     const turns = view.blocks.filter((block) => block.kind === "turn").map((block) => /** @type {{ turn: TurnView }} */ (block).turn);
-    const mark = JSON.stringify(turns.map((turn) => [turn.id, turn.index, turn.status, turn.by?.id, asking.has(turn.id)]));
+    const mark = JSON.stringify(turns.map((turn) => [turn.id, turn.index, turn.status, turn.by?.id, waitsForWorker(turn), asking.has(turn.id)]));
     if (mark === this.drawn) return;
     this.drawn = mark;
     fill(this.turns, ...turns.map((turn) => this.#turnRow(turn, asking.has(turn.id))));
@@ -30,7 +31,7 @@ export class Side {
 
   /** @param {TurnView} turn @param {boolean} asks */
   #turnRow(turn, asks) {
-    const [dot, words] = asks ? ["wait", "asks"] : STATUS[turn.status];
+    const [dot, words] = asks ? ["wait", "asks"] : waitsForWorker(turn) ? ["none", "waits"] : STATUS[turn.status];
     const end = byPerson(turn.end?.data.cause) && turn.end ? `stopped, ${actorName(turn.end.actor)}` : LOST[turn.end?.data.cause] || words;
     return el(
       "button", { type: "button", class: "row", "aria-current": turn.status === "running" || turn.status === "stopping", on: { click: () => this.show(turn.id) } },
