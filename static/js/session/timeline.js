@@ -155,12 +155,17 @@ export class Timeline {
     else if (anchor?.isConnected) this.place.scrollTop += anchor.getBoundingClientRect().top - before;
   }
 
-  /** The first thing in sight. @returns {Element | null} */
+  /** The first thing in sight, also within the card of a delegate. @returns {Element | null} */
   #anchor() {
     const top = this.place.getBoundingClientRect().top + this.covered;
     const below = (/** @type {Element} */ element) => element.getBoundingClientRect().bottom > top;
-    const block = [...this.column.children].find((child) => child !== this.more && child.id !== "asks" && below(child));
-    return [...(block?.children || [])].find(below) || block || null;
+    let found = [...this.column.children].find((child) => child !== this.more && child.id !== "asks" && below(child)) || null;
+    while (found?.matches(".turn, .agent, .work, .inside")) {
+      const inner = [...found.children].find(below);
+      if (!inner) break;
+      found = inner;
+    }
+    return found;
   }
 
   #scrolled() {

@@ -451,7 +451,7 @@ function carryLive(from, to) {
       to.items.push(item);
     }
   }
-  to.phase = from.phase;
+  to.phase = from.phase || to.phase;
 }
 
 /** @param {string} text @returns {number} */
