@@ -177,8 +177,8 @@ def test_the_stop_of_everything_says_how_many_agents_end(screens: Callable[..., 
     expect(page.locator(".stop-menu input[name=keep]")).to_have_count(0)
     page.locator(".stop-menu .danger").click()
     expect(page.locator("#state")).to_contain_text("Stopping, asked by ana")
-    for each in (first, second, world):
-        each.end(acknowledged_ms=3)
+    for agent in (first, second, world):
+        agent.end(acknowledged_ms=3)
     for each in (page, watcher):
         expect(each.locator("#state")).to_have_text("Nothing running")
         expect(each.locator(".tool.agent > header .push")).to_have_text(["stopped by ana"] * 2)
