@@ -51,6 +51,7 @@ STOP_NOTES: Final = {
     "joined": "It was being stopped already.",
     "not_started": "Nothing had started yet. What waited is paused.",
     "closing": "This session is closing already.",
+    "background": "No agent was running. What runs in the background is being ended.",
 }
 
 
@@ -106,11 +107,13 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     return render(request, "session.html", {
         "session": shown,
         "you": you,
-        "blocks": timeline.fold(events, snapshot["texts"], rules, {m["person"]: m["name"] for m in members}),
+        "blocks": timeline.fold(
+            events, snapshot["texts"], rules, {m["person"]: m["name"] for m in members}, snapshot["state"]["loops"]
+        ),
         "rules": [_rule(rule) for rule in rules],
         "modes": MODES,
         "more": more,
-        "described": words.STATES.get(row.word, row.word),
+        "described": words.described(row.word, snapshot["state"]),
         "mode": words.MODES.get(primary["mode"], primary["mode"]) if primary else "",
         "isolation_text": isolation_text(),
         "loopback": _is_loopback(urlsplit(settings.STEERWEB_URL or request.build_absolute_uri()).hostname or ""),
@@ -187,7 +190,8 @@ def stop(request: SignedInRequest, session: UUID) -> HttpResponse:
         if refused.code != "deadline":
             raise
     shown = {"stopped": receipt["turns"][0]} if receipt["turns"] else {}
-    note = {"stop": receipt["note"]} if receipt["note"] in STOP_NOTES else {}
+    said = "background" if receipt["note"] == "idle" and receipt.get("background") else receipt["note"]
+    note = {"stop": said} if said in STOP_NOTES else {}
     query = urlencode({**shown, **note})
     return HttpResponseRedirect(f"/s/{identity}" + (f"?{query}" if query else ""))
 

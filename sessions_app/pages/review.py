@@ -46,19 +46,23 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
     entries: list[Entry] = []
     ended = running = False
     lines: dict[Key, str] = {}
+    events = list(events)
+    loop = next((event["loop"] for event in events if event["turn"] == turn), None)
     for event in events:
         lines |= _lines(event)
         rule = _RULES.get(event["type"])
         running = running or event["turn"] == turn
-        ours = event["turn"] == turn or (request is not None and event["data"].get("request") == request)
-        ours = ours or (event["type"] in _WHILE and running and not ended)
-        if rule is not None and (ours or (ended and event["type"] in _NEXT)):
+        same = event["loop"] in (loop, None)  # what other agents do meanwhile is another story
+        asked = request is not None and event["data"].get("request") == request and event["type"] != "TurnInterrupted"
+        ours = event["turn"] == turn or (asked and same)
+        ours = ours or (event["type"] in _WHILE and running and not ended and same)
+        if rule is not None and (ours or (ended and same and event["type"] in _NEXT)):
             told = rule(event, lines)
             block = "\n" in told.code  # a script reads as it was written
             entries.append({
                 "at": event["at"], "words": sentence(told.words), "dot": told.dot, "code": told.code, "block": block,
             })  # fmt: skip
-            if ended and event["type"] in _NEXT:
+            if ended and same and event["type"] in _NEXT:
                 break
         if event["type"] == "TurnInterrupted" and event["turn"] == turn:
             ended = True
@@ -120,9 +124,19 @@ def _gate_ended(event: Event, lines: Lines) -> Told:
     return Told(answer_words(event), "none")
 
 
+def _handed_over(event: Event, lines: Lines) -> Told:
+    return Told("Handed over: its worker left, it waited for another", "none")
+
+
+def _resumed(event: Event, lines: Lines) -> Told:
+    return Told("Went on with another worker", "live")
+
+
 def _requested(event: Event, lines: Lines) -> Told:
     reason = text_of(event["data"].get("reason"))
     words = f"{named(event['actor'])} pressed Stop{from_device(event['actor'])}"
+    if event["data"].get("cause") == "parent":
+        words = "The agent that had started it came to its end"
     return Told(f"{words}: “{apart(reason)}”" if reason else words, "stop asked")
 
 
@@ -177,6 +191,8 @@ _WHILE: Final = frozenset({"SteerQueued", "SteerWithdrawn"})
 """What is told while the turn runs, and names no turn."""
 _RULES: Final[dict[str, Callable[[Event, Lines], Told]]] = {
     "TurnStarted": _started,
+    "TurnHandedOver": _handed_over,
+    "TurnResumed": _resumed,
     "GateOpened": _gate_opened,
     "GateResolved": _gate_ended,
     "GateClosed": _gate_ended,

@@ -11,6 +11,7 @@ from sessions_app.pages.words import (
     answer_words,
     apart,
     asked_at,
+    background_words,
     between_ms,
     call_in_full,
     call_line,
@@ -41,10 +42,17 @@ _DOTS: Final = {"ok": "done", "interrupted": "stop", "lost": "stop", "denied": "
 class Timeline:
     """Blocks in order: turns with their items, and notes between them.
 
-    `texts` are those of messages that wait, `rules` the standing answers of before, `people` names by id.
+    `texts` are those of messages that wait, `rules` the standing answers of before, `people` names by id, `loops` those
+    of the state. A delegate's blocks stand in the card of the call that made it (G1).
     """
 
-    def __init__(self, texts: Mapping[str, Any], rules: Iterable[Mapping[str, Any]], people: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        texts: Mapping[str, Any],
+        rules: Iterable[Mapping[str, Any]],
+        people: Mapping[str, str],
+        loops: Mapping[str, Mapping[str, Any]],
+    ) -> None:
         self.people = dict(people)
         self.created_by: str | None = None
         self.rules: dict[str | None, Mapping[str, Any]] = {rule["id"]: rule for rule in rules}
@@ -54,22 +62,75 @@ class Timeline:
         self._retries: set[str] = set()
         self._authors: dict[str, Mapping[str, Any]] = {}
         self._calls: dict[tuple[Any, ...], Item] = {}
+        self._main = next((key for key, loop in loops.items() if loop["parent"] is None), None)
+        self._agents: dict[str, Item] = {}
+        self._places = dict(_places(loops))
+        self.left: set[tuple[str, str]] = set()
 
     def apply(self, event: Event) -> None:
         """One event further."""
         if event["actor"]["kind"] == "person":
             self.people[event["actor"]["id"]] = event["actor"]["name"]
+        if event["type"] == "LoopStarted" and event["data"].get("parent"):
+            self._delegated(event)
         rule = _RULES.get(event["type"])
         if rule is not None:
             rule(self, event)
 
     def turn(self, event: Event) -> Item:
         """The turn an event belongs to; one whose beginning is not among the events begins with it."""
-        if event["turn"] not in self._turns:
-            turn: Item = {"kind": "turn", "id": event["turn"], "items": [], "status": "running"}
-            self._turns[event["turn"]] = turn
-            self.blocks.append(turn)
-        return self._turns[event["turn"]]
+        return self._turn(event["turn"], event["loop"])
+
+    def _turn(self, identity: str, loop: str | None) -> Item:
+        if identity not in self._turns:
+            turn: Item = {"kind": "turn", "id": identity, "items": [], "status": "running"}
+            self._turns[identity] = turn
+            self._blocks_of(loop).append(turn)
+        return self._turns[identity]
+
+    def known(self, identity: str) -> Item | None:
+        """A turn, if it is among the events."""
+        return self._turns.get(identity)
+
+    def agent(self, loop: str | None) -> Item | None:
+        """The delegate of that loop, at its place: `{blocks}`; None for the main agent's and the session's own."""
+        self._main = self._main or loop
+        if loop is None or loop == self._main:
+            return None
+        if loop not in self._agents:
+            self._agents[loop] = {"blocks": []}
+            place = self._places.get(loop)
+            if place is not None:
+                parent, turn, step, call = place
+                self._turn(turn, parent)
+                made = self.call({"turn": turn, "loop": parent, "step": step, "data": {"call": call}})
+                made["child"] = self._agents[loop]
+                made.update({"agent": True, "status": "working", "dot": "live", "is": "running"} | made)
+        return self._agents[loop]
+
+    def _delegated(self, event: Event) -> None:
+        """The call that makes a delegate is its parent's newest of that id."""
+        data = event["data"]
+        turn = next((block for block in reversed(self._blocks_of(data["parent"])) if block["kind"] == "turn"), None)
+        keys = (key for key in reversed(self._calls) if turn and key[0] == turn["id"] and key[2] == data["call"])
+        key = next(keys, None)
+        if key is not None:
+            self._places[event["loop"]] = (data["parent"], *key)
+            self.agent(event["loop"])
+
+    def _blocks_of(self, loop: str | None) -> list[Item]:
+        agent = self.agent(loop)
+        return self.blocks if agent is None else agent["blocks"]
+
+    def finish(self) -> list[Item]:
+        """The blocks, after the last event."""
+        for item in self._calls.values():
+            turns = [block for block in item["child"]["blocks"] if block["kind"] == "turn"] if "child" in item else []
+            if item.get("is") != "running" or "agent" not in item:
+                continue
+            if not turns or turns[-1]["status"] != "running" or turns[-1].get("waits"):
+                item.update(status="waits for a worker", dot="none")
+        return self.blocks
 
     def remember(self, identity: str, event: Event) -> None:
         """Keep a message's words and author until it lands."""
@@ -102,6 +163,7 @@ class Timeline:
         for call in event["data"].get("calls") or ():
             line = call_line(call["tool"], call["arguments"])
             item: Item = {"kind": "tool", "line": line.split("\n")[0], "status": status, "is": is_, "dot": "none"}
+            item |= {"agent": True} if call["tool"] == "delegate" else {}
             item["whole"], item["full"] = line, call_in_full(call["tool"], call["arguments"])
             self._calls[_key(event, call["call"])] = item
             self.turn(event)["items"].append(item)
@@ -112,6 +174,7 @@ class Timeline:
         key = _key(event, data["call"])
         if key not in self._calls:
             item: Item = {"kind": "tool", "line": call_line(data.get("tool") or "tool", data.get("arguments"))}
+            item |= {"agent": True} if data.get("tool") == "delegate" else {}
             self._calls[key] = item
             self.turn(event)["items"].append(item)
         return self._calls[key]
@@ -119,11 +182,12 @@ class Timeline:
     def names(self, identities: Iterable[str]) -> str:
         return " and ".join(sorted({named(self._authors.get(identity)) for identity in identities}))
 
-    def note(self, event: Event, words: str) -> None:
+    def note(self, event: Event, words: str, **values: Any) -> None:
         """A line where it happened: in the turn that runs, or between turns."""
-        item = {"kind": "note", "words": sentence(words), "at": event["at"]}
-        last = next((block for block in reversed(self.blocks) if block["kind"] == "turn"), None)
-        (last["items"] if last is not None and last["status"] == "running" else self.blocks).append(item)
+        item = {"kind": "note", "words": sentence(words), "at": event["at"], **values}
+        blocks = self._blocks_of(event["loop"])
+        last = next((block for block in reversed(blocks) if block["kind"] == "turn"), None)
+        (last["items"] if last is not None and last["status"] == "running" else blocks).append(item)
 
     def end(self, event: Event, status: str) -> Item:
         """The turn's last word."""
@@ -136,6 +200,14 @@ class Timeline:
             if text_of(cut.get(kind)):
                 turn["items"].append({"kind": kind, **folded(text_of(cut[kind])), "cut": True})
         return turn
+
+
+def _places(loops: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, tuple[str, str, int, str]]]:
+    """Where the delegates at work stand: their parent's loop, turn, step and call."""
+    for loop in loops.values():
+        for call in (loop["turn"] or {}).get("calls") or ():
+            if call["child"] is not None:
+                yield call["child"], (loop["id"], loop["turn"]["id"], loop["turn"]["step"], call["call"])
 
 
 def _key(event: Event, call: str) -> tuple[Any, ...]:
@@ -194,7 +266,8 @@ def _gate_ended(timeline: Timeline, event: Event) -> None:
 
 def _tool_started(timeline: Timeline, event: Event) -> None:
     item = timeline.call(event)
-    item.update(status="running", dot="live", **{"is": "running"})
+    item.update(status="working" if item.get("agent") else "running", dot="live", **{"is": "running"})
+    item["at"] = event["at"]
     rule = timeline.rules.get(event["data"].get("rule"))
     if rule is not None:
         words, code = rule_words(rule)
@@ -215,6 +288,26 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
         status=outcome(data), dot=dot, output=output, left=sentence(f"Outlived its kill: {left}") if left else "",
         **{"is": is_},
     )  # fmt: skip
+    if item.get("agent"):
+        _agent_settled(item, event)
+    if data["processes"]["background"]:
+        timeline.left.add((event["turn"], data["call"]))
+
+
+def _agent_settled(item: Item, event: Event) -> None:
+    """How a delegate ended, as its card says it."""
+    outcome_, end = event["data"]["outcome"], (item.get("child") or {}).get("end")
+    took = f", {duration(between_ms(item['at'], event['at']))}" if "at" in item else ""
+    if outcome_ in ("ok", "error"):
+        item["status"] = {"ok": "done", "error": "failed"}[outcome_] + took
+    if outcome_ == "interrupted":
+        item["output"] = ""  # for the agent above; people read who stopped it
+    if outcome_ == "interrupted" and end is not None:
+        by_person = end["data"]["cause"] in ("person", "token", "admin")
+        by = f"by {named(end['actor'])}" if by_person else "with the agent above it"
+        item["status"] = sentence(f"stopped {by}")
+    elif outcome_ == "interrupted":
+        item["status"] = "stopped before it began"
 
 
 def _step_done(timeline: Timeline, event: Event) -> None:
@@ -229,6 +322,9 @@ def _superseded(timeline: Timeline, event: Event) -> None:
 
 def _interrupted(timeline: Timeline, event: Event) -> None:
     turn, data = timeline.end(event, "stopped"), event["data"]
+    agent = timeline.agent(event["loop"])
+    if agent is not None:
+        agent["end"] = event
     actor = event["actor"] if data.get("request") else None
     turn["items"].append({
         "kind": "stopped", "head": sentence(stopped_by(data, actor)),
@@ -280,9 +376,24 @@ def _done(timeline: Timeline, event: Event) -> None:
     _left(timeline, event)
 
 
+def _handed_over(timeline: Timeline, event: Event) -> None:
+    timeline.turn(event)["waits"] = True
+    timeline.note(event, "Handed over: worker left, waits for another")
+
+
+def _resumed(timeline: Timeline, event: Event) -> None:
+    timeline.turn(event)["waits"] = False
+    timeline.note(event, "Goes on with another worker")
+
+
 def _processes_ended(timeline: Timeline, event: Event) -> None:
-    words = "Processes that had outlived their kill have ended."
-    timeline.turn(event)["items"].append({"kind": "note", "words": words})
+    data = event["data"]
+    left = (event["turn"], data["call"]) in timeline.left or data["processes"]["surviving"]
+    turn = timeline.known(event["turn"])
+    if turn is None or left or event["actor"]["kind"] != "system":
+        timeline.note({**event, "loop": None}, background_words(event), bad=bool(data["processes"]["surviving"]))
+        return
+    turn["items"].append({"kind": "note", "words": "Processes that had outlived their kill have ended."})
 
 
 def _created(timeline: Timeline, event: Event) -> None:
@@ -348,6 +459,8 @@ _RULES: Final[dict[str, Callable[[Timeline, Event], None]]] = {
     "TurnFailed": _failed,
     "TurnDone": _done,
     "ProcessesEnded": _processes_ended,
+    "TurnHandedOver": _handed_over,
+    "TurnResumed": _resumed,
     "SessionCreated": _created,
     "MemberChanged": _member_changed,
     "ModeChanged": _mode_changed,
@@ -363,9 +476,10 @@ def fold(
     texts: Mapping[str, Any],
     rules: Iterable[Mapping[str, Any]] = (),
     people: Mapping[str, str] | None = None,
+    loops: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Item]:
     """The blocks of a page of events in order."""
-    timeline = Timeline(texts, rules, people or {})
+    timeline = Timeline(texts, rules, people or {}, loops or {})
     for event in events:
         timeline.apply(event)
-    return timeline.blocks
+    return timeline.finish()

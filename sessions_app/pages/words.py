@@ -1,7 +1,7 @@
 """A person's words for the engine's (the scripts have the same in `static/js/words.js`)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -58,7 +58,7 @@ ENDED_BY: Final = {
     "worker": "the worker ended it",
     "fence": "cut off, worker did not answer",
     "sweep": "ended after its worker was gone",
-    "request": "nothing held it, ended at once",
+    "request": "no worker had it, ended at once",
 }
 OUTCOMES: Final = {
     "ok": "done",
@@ -216,6 +216,8 @@ def call_line(tool: str, arguments: Any) -> str:
         return f"{tool} (erased)"
     if tool == "shell" and isinstance(values.get("command"), str):
         return str(values["command"])
+    if tool == "delegate" and isinstance(values.get("task"), str):
+        return str(values["task"])
     path = values.get("path") or values.get("file")
     if tool == "search":
         where = f" in {path}" if path else ""
@@ -289,19 +291,47 @@ def outcome(data: Mapping[str, Any]) -> str:
     words = OUTCOMES.get(data["outcome"], str(data["outcome"]))
     if data["outcome"] == "error" and data.get("exit") is not None:
         words = f"failed, exit {data['exit']}"
-    ended = len((data.get("processes") or {}).get("ended") or ())
+    processes = data.get("processes") or {}
+    ended = len(processes.get("ended") or ())
     if data["outcome"] == "interrupted" and ended:
-        return f"{words}, {counted(ended, 'process', 'processes')}"
-    if data["outcome"] not in ("not_run", "denied", "lost") and data.get("duration_ms") is not None:
-        return f"{words}, {duration(data['duration_ms'])}"
-    return words
+        words = f"{words}, {counted(ended, 'process', 'processes')}"
+    elif data["outcome"] not in ("not_run", "denied", "lost") and data.get("duration_ms") is not None:
+        words = f"{words}, {duration(data['duration_ms'])}"
+    return f"{words}, left running in the background" if processes.get("background") else words
+
+
+def process_names(processes: Iterable[Mapping[str, Any]]) -> str:
+    """Processes as one would name them inside a sentence."""
+    named = ((each["command"] if isinstance(each["command"], str) else "", each["pid"]) for each in processes)
+    return ", ".join(f"{apart(command) if command else 'a process'} ({pid})" for command, pid in named)
 
 
 def survivors(processes: Mapping[str, Any] | None) -> str:
     """Processes that outlived their kill, as one would name them inside a sentence; nothing where there are none."""
-    surviving = (processes or {}).get("surviving") or ()
-    named = ((each["command"] if isinstance(each["command"], str) else "", each["pid"]) for each in surviving)
-    return ", ".join(f"{apart(command) if command else 'a process'} ({pid})" for command, pid in named)
+    return process_names((processes or {}).get("surviving") or ())
+
+
+def background_words(event: Mapping[str, Any]) -> str:
+    """How what ran in the background ended, or that it did not, from its `ProcessesEnded` (E13, E7)."""
+    processes, actor = event["data"]["processes"], event["actor"]
+    by = "" if actor["kind"] == "system" else named(actor)
+    if processes["surviving"]:
+        return f"Outlived its kill{by and f' by {by}'}: {process_names(processes['surviving'])}"
+    what = process_names(processes["ended"]) or "what was left"
+    return f"{by} ended {what} in the background" if by else f"Ended in the background: {what}"
+
+
+def described(word: str, state: Mapping[str, Any]) -> str:
+    """A session's state in words: its row's `word`, and what a single word would leave out."""
+    loops = state["loops"].values()
+    below = sum(1 for loop in loops if loop["parent"] is not None and loop["status"] != "closed")
+    left = sum(len(loop["background"]) for loop in loops)
+    more = []
+    if word == "running" and below:
+        more.append(counted(below, "sub-agent"))
+    if word == "idle" and left:
+        more.append(f"{counted(left, 'process', 'processes')} in the background")
+    return ", ".join([STATES.get(word, word), *more])
 
 
 def left_words(data: Mapping[str, Any]) -> str:

@@ -139,7 +139,7 @@ export function openMenu(anchor, entries, label) {
       anchor.setAttribute("aria-expanded", "false");
     }
   });
-  document.body.append(menu);
+  (anchor.closest("dialog[open]") || document.body).append(menu); // outside an open dialog nothing can be pressed
   menu.showPopover();
   anchor.setAttribute("aria-expanded", "true");
   place(menu, anchor);

@@ -116,8 +116,8 @@ export function actorName(actor) {
   return apart(actor.name);
 }
 
-const DOING = /** @type {Record<string, string>} */ ({ shell: "Running a command", read_file: "Reading a file", search: "Searching", write_file: "Writing a file", edit_file: "Editing a file" });
-const THING = /** @type {Record<string, string>} */ ({ shell: "command", search: "search", edit_file: "edit" });
+const DOING = /** @type {Record<string, string>} */ ({ shell: "Running a command", read_file: "Reading a file", search: "Searching", write_file: "Writing a file", edit_file: "Editing a file", delegate: "Starting a sub-agent" });
+const THING = /** @type {Record<string, string>} */ ({ shell: "command", search: "search", edit_file: "edit", delegate: "sub-agent" });
 
 /** @param {string} tool */
 export const doing = (tool) => DOING[tool] || `Using ${tool}`;
@@ -133,6 +133,7 @@ export function callLine(tool, args) {
   const value = args && typeof args === "object" ? args : {};
   if (value.erased) return `${tool} (erased)`;
   if (tool === "shell" && typeof value.command === "string") return value.command;
+  if (tool === "delegate" && typeof value.task === "string") return value.task;
   const path = value.path ?? value.file;
   if (tool === "search") return `search ${value.pattern ?? value.query ?? ""}${path ? ` in ${path}` : ""}`;
   if (typeof path === "string") return `${tool.replace(/_file$/, "")} ${path}`;
@@ -157,15 +158,18 @@ function limitWords({ which, steps_kept: steps, usage, cost }) {
 /** The headline of a failed turn. @param {any} error of TurnFailed */
 export const failedWords = (error) => (error?.code === "repeated_call" ? "Ended by a limit: the same call again and again" : "The turn failed");
 
+/** Whether somebody asked for that end. @param {string} cause */
+export const byPerson = (cause) => ["person", "token", "admin"].includes(cause);
+
 /** The headline of an ended turn. @param {any} data of TurnInterrupted @param {Actor | null} actor who asked, where somebody did */
 export function stoppedBy(data, actor) {
-  if (["person", "token", "admin"].includes(data.cause)) return `Stopped by ${actorName(actor)}${actor ? fromDevice(actor) : ""}`;
+  if (byPerson(data.cause)) return `Stopped by ${actorName(actor)}${actor ? fromDevice(actor) : ""}`;
   if (data.cause === "budget") return `Ended by a limit${limitWords(data)}`;
   return CAUSES[data.cause] || "Stopped";
 }
 
 const ENDED_BY = /** @type {Record<string, string>} */ ({
-  fence: "cut off, worker did not answer", sweep: "ended after its worker was gone", request: "nothing held it, ended at once",
+  fence: "cut off, worker did not answer", sweep: "ended after its worker was gone", request: "no worker had it, ended at once",
 });
 /** @param {string} endedBy @returns {string} empty where the worker itself ended it, as it should */
 export const endedByWords = (endedBy) => ENDED_BY[endedBy] || "";
@@ -189,6 +193,7 @@ const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({
 export function callInFull(tool, args) {
   if (!args || typeof args !== "object" || args.erased) return "";
   const line = callLine(tool, args);
+  if (tool === "delegate") return ""; // its task stands in its own timeline
   if (tool === "shell") return line.length > 72 || line.includes("\n") ? line : "";
   if (tool === "write_file" && typeof args.content === "string") return args.content;
   if (tool === "edit_file" && typeof args.old_text === "string") return [...marked("-", args.old_text), ...marked("+", String(args.new_text ?? ""))].join("\n");
@@ -210,14 +215,26 @@ export function outcomeWords(data) {
   const ended = data.processes?.ended?.length || 0;
   if (data.outcome === "interrupted" && ended) parts.push(count(ended, "process", "processes"));
   else if (!["not_run", "denied", "lost"].includes(data.outcome) && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
+  if (data.processes?.background?.length) parts.push("left running in the background");
   return [parts.join(", "), colour];
 }
 
-/** Processes that outlived their kill, as one would name them. @param {any} processes of a settlement or a terminal @returns {string} empty where there are none */
-export function survivors(processes) {
+/** Processes as one would name them, inside a sentence. @param {any[]} [list] of `{pid, command}` */
+export function processNames(list = []) {
   const name = (/** @type {any} */ command) => (typeof command === "string" && command ? apart(command) : "a process");
-  return (processes?.surviving || []).map((/** @type {any} */ { pid, command }) => `${name(command)} (${pid})`).join(", ");
+  return list.map(({ pid, command }) => `${name(command)} (${pid})`).join(", ");
 }
+
+/** How what ran in the background ended, or that it did not (E13, E7). @param {any} processes of ProcessesEnded @param {Actor} actor */
+export function backgroundWords({ ended, surviving }, actor) {
+  const by = actor.kind === "system" ? "" : actorName(actor);
+  if (surviving.length) return `Outlived its kill${by && ` by ${by}`}: ${processNames(surviving)}`;
+  const what = processNames(ended) || "what was left";
+  return by ? `${by} ended ${what} in the background` : `Ended in the background: ${what}`;
+}
+
+/** Processes that outlived their kill, as one would name them. @param {any} processes of a settlement or a terminal @returns {string} empty where there are none */
+export const survivors = (processes) => processNames(processes?.surviving);
 
 /** What an ended turn left running, and what that means for what waits (E7). @param {any} data of a terminal @returns {string} empty where all had ended */
 export function leftWords({ processes, note }) {

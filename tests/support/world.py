@@ -86,6 +86,17 @@ class World:
         planned = tuple(commands.PlannedCall(call, "shell", {"command": f"echo {call}"}) for call in calls)
         return self.report(commands.FinishModel(self.turn, self.epoch, self.step, text, calls=planned))
 
+    def delegate(self, *tasks: str) -> list["World"]:
+        """Plan one delegating call for each task and start them; each child's own world (G1)."""
+        calls = tuple(commands.PlannedCall(f"d{at}", "delegate", {"task": task}) for at, task in enumerate(tasks))
+        self.report(commands.FinishModel(self.turn, self.epoch, self.step, "", calls=calls))
+        children = []
+        for at, task in enumerate(tasks):
+            child = commands.Child(new_id(), new_id(), task)
+            self.report(commands.StartTool(self.turn, self.epoch, self.step, f"d{at}", {"task": task}, child=child))
+            children.append(World(self.owner, self.session, child.loop))
+        return children
+
     def start_tool(self, call: str, effect: commands.Effect | None = None) -> dict[str, Any]:
         """Start a call; one without an effect only reads."""
         arguments = {"command": f"echo {call}"}

@@ -7,7 +7,7 @@
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
 import { Refused, commandId } from "../rest.js";
-import { apart, callInFull, callLine, counting, mayIt, plain, ruleSentence, ruleWords, whyItAsks } from "../words.js";
+import { callInFull, callLine, counting, mayIt, plain, ruleSentence, ruleWords, whyItAsks } from "../words.js";
 import { inWords } from "./answered.js";
 import { words } from "./items.js";
 
@@ -30,7 +30,7 @@ export class Card {
     this.sent = null;
     this.age = el("span", { class: "push muted num" });
     this.says = el("div", { class: "stack" });
-    const question = el("b", { id: `ask-${gate}` }, agent ? `${apart(agent)} asks: ${mayIt(tool)}` : mayIt(tool));
+    const question = el("b", { id: `ask-${gate}` }, agent ? `${agent.charAt(0).toUpperCase()}${agent.slice(1)} asks: ${mayIt(tool)}` : mayIt(tool));
     this.element = el("section", { class: "ask", role: "group", tabindex: "-1", "aria-labelledby": question.id }, el("header", {}, question, this.age),
       el("div", { class: "brief" }, el("code", { dir: "auto" }, lineOf(tool, item).split("\n", 1)[0]), button("Show", show, { name: `Show what it asks: ${plain(mayIt(tool))}` })),
       ...what(tool, item, context),

@@ -41,7 +41,7 @@ export class Approvals {
       if (this.cards.has(gate)) continue;
       const item = this.view.turns.get(turn.id)?.keys.get(callKey(turn.step, call.call));
       const card = new Card({
-        gate, tool: call.tool, item, agent: loop.parent ? loop.agent : "", context: this.context,
+        gate, tool: call.tool, item, agent: loop.parent ? this.view.nameOf(loop.id) : "", context: this.context,
         answer: this.mayAnswer ? (answered, choice) => void this.#answer(answered, choice) : null, forget: (id) => this.connection.forget(id), show: this.show,
       });
       this.cards.set(gate, card);

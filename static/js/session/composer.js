@@ -8,7 +8,7 @@ import { Refused, commandId } from "../rest.js";
 import { count as countOf, counting, size, thing } from "../words.js";
 import { count, since, stopCounting } from "../clock.js";
 import { primary } from "./state.js";
-import { stopping, waiting } from "./strip.js";
+import { delegated, isTask, stopping, waiting } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {"steer" | "urgent" | "queue"} Way */
 
@@ -36,6 +36,9 @@ export class Composer {
     this.hint = /** @type {HTMLElement} */ (this.ways.querySelector(".hint"));
     /** @type {Way} */
     this.way = "steer";
+    /** The delegate it talks to; empty: the main agent. */
+    this.target = "";
+    this.to = /** @type {HTMLElement} */ (document.getElementById("to"));
     this.flying = "";
     /** @type {string[]} */
     this.returned = [];
@@ -58,6 +61,7 @@ export class Composer {
       event.preventDefault();
       void this.send(this.#now());
     });
+    this.to.querySelector("button")?.addEventListener("click", () => this.aim(""));
     for (const choice of this.ways.querySelectorAll("button")) {
       choice.addEventListener("click", () => {
         this.way = /** @type {Way} */ (choice.dataset.way);
@@ -83,10 +87,24 @@ export class Composer {
     void this.send(event.altKey ? "queue" : this.#now());
   }
 
+  /** Whom it talks to: null once that delegate has ended. @returns {import("./state.js").Loop | null} */
+  #loop() {
+    const state = this.readState();
+    if (!this.target) return primary(state);
+    const loop = state.loops[this.target];
+    return loop && loop.status !== "closed" ? loop : null;
+  }
+
+  /** Talk to another agent; what was typed stays. @param {string} loop empty: the main agent */
+  aim(loop) {
+    this.target = loop === primary(this.readState())?.id ? "" : loop;
+    this.draw();
+    this.box.focus();
+  }
+
   /** Something runs that is not being stopped: only then there are three ways. */
   #steerable() {
-    const state = this.readState();
-    const turn = primary(state)?.turn;
+    const turn = this.#loop()?.turn;
     return Boolean(turn && !turn.mark);
   }
 
@@ -101,24 +119,37 @@ export class Composer {
       choice.hidden = !steerable;
       setAttribute(choice, "aria-pressed", String(choice.dataset.way === this.way));
     }
-    this.sendButton.disabled = Boolean(this.flying) || this.box.value.trim() === "";
-    this.box.placeholder = steerable ? "Steer the agent" : "Write to the agent";
+    this.sendButton.disabled = Boolean(this.flying) || this.box.value.trim() === "" || !this.#loop();
+    const whom = this.target ? "this sub-agent" : "the agent";
+    this.box.placeholder = steerable ? `Steer ${whom}` : `Write to ${whom}`;
+    this.#drawTarget();
     this.#drawHint(steerable);
+  }
+
+  /** Whom one talks to, where that is not the main agent; one that has ended gets nothing, and no other gets it instead. */
+  #drawTarget() {
+    const name = this.target && this.view.nameOf(this.target);
+    const words = !name ? "" : this.#loop() ? `To ${name}` : `${name.charAt(0).toUpperCase()}${name.slice(1)} has ended: this goes nowhere`;
+    this.to.hidden = !words;
+    write(/** @type {Element} */ (this.to.firstElementChild), words);
   }
 
   /** @param {boolean} steerable */
   #drawHint(steerable) {
     const state = this.readState();
     if (this.receipt && !this.#waits(state)) this.receipt = "";
-    const turn = primary(state)?.turn || null;
+    const turn = this.#loop()?.turn || null;
+    const waits = Boolean(turn && delegated(turn));
     const phase = turn ? this.view.turns.get(turn.id)?.phase : null;
-    const mark = JSON.stringify([this.receipt, steerable, this.way, phase?.is, phase?.at, waiting(state), stopping(state)?.id]);
+    const mark = JSON.stringify([this.receipt, steerable, this.way, this.target, Boolean(this.#loop()), waits, phase?.is, phase?.at, waiting(state), stopping(state)?.id]);
     if (mark === this.hinted) return;
     this.hinted = mark;
     stopCounting(this.hint);
     if (this.receipt) write(this.hint, this.receipt);
-    else if (!steerable) write(this.hint, idleHint(state));
-    else if (this.way === "queue") write(this.hint, queueHint(state));
+    else if (!this.#loop()) write(this.hint, "");
+    else if (!steerable) write(this.hint, this.target && !turn ? "After its task" : idleHint(state));
+    else if (this.way === "queue") write(this.hint, queueHint(/** @type {import("./state.js").Loop} */ (this.#loop())));
+    else if (waits) write(this.hint, "Lands when its sub-agents are done");
     else if (phase?.is === "gate") write(this.hint, this.way === "urgent" ? "Lands instead of what is being asked" : "Lands after the approval");
     else if (phase?.is === "tool") count(this.hint, () => `${this.way === "urgent" ? "Skips the rest, lands" : "Lands"} after this ${thing(phase.tool || "")}, ${counting(since(phase.at))} so far`);
     else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Lands before the next step; a final answer yields to it");
@@ -126,15 +157,14 @@ export class Composer {
 
   /** The message just sent still waits for what the receipt says; its event may come after its receipt. @param {State} state */
   #waits(state) {
-    const loop = primary(state);
-    const there = [...(loop?.steers || []), ...(loop?.inbox || [])].some((entry) => entry.id === this.landing);
+    const there = Object.values(state.loops).some((loop) => [...loop.steers, ...loop.inbox].some((entry) => entry.id === this.landing));
     return (there || !this.view.authors.has(this.landing)) && (this.#steerable() || this.landsLater);
   }
 
   /** What is in the box for a stop that sends it, or null. */
   takeText() {
     const text = this.box.value;
-    if (!text.trim() || this.flying) return null;
+    if (!text.trim() || this.flying || this.target) return null; // what a delegate was to read goes to no other
     return { text, sent: () => void (this.box.value === text && this.#received()) }; // what was typed since stays
   }
 
@@ -168,15 +198,17 @@ export class Composer {
   /** @param {Way} way */
   async send(way) {
     const text = this.box.value;
-    if (this.flying || !text.trim()) return;
+    if (this.flying || !text.trim() || !this.#loop()) return;
     const limit = way === "queue" ? INPUT_BYTES : STEER_BYTES;
     const bytes = new TextEncoder().encode(text).length;
     if (bytes > limit) {
       this.#tell(`This ${way === "queue" ? "message" : "steer"} has ${size(bytes)}; at most ${size(limit)} are allowed. Nothing was sent.${way === "queue" ? "" : " Shorten it, or send it after this turn."}`, true);
       return;
     }
-    const id = this.draft.id && this.draft.text === text && this.draft.way === way ? this.draft.id : commandId();
-    this.#writeDraft({ text, way, id });
+    const { target } = this;
+    const again = this.draft.text === text && this.draft.way === way && (this.draft.target || "") === target;
+    const id = (again && this.draft.id) || commandId();
+    this.#writeDraft({ text, way, id, target });
     this.flying = id;
     this.box.readOnly = true;
     this.#tell("");
@@ -184,7 +216,8 @@ export class Composer {
     this.draw();
     const slow = setTimeout(() => this.#slow(id), SLOW_MS);
     try {
-      const frame = way === "queue" ? { t: "submit", id, text } : { t: "steer", id, text, urgent: way === "urgent" };
+      const whom = target && { loop: target };
+      const frame = way === "queue" ? { t: "submit", id, text, ...whom } : { t: "steer", id, text, urgent: way === "urgent", ...whom };
       const receipt = await this.connection.send(frame);
       if (this.flying !== id) return;
       this.#received();
@@ -200,6 +233,7 @@ export class Composer {
     this.#land();
     this.box.value = "";
     this.way = "steer";
+    this.target = "";
     this.#writeDraft({ text: "" });
     this.#tell("");
     this.#fit();
@@ -231,7 +265,7 @@ export class Composer {
 
   /** Where a steer lands as this page sees it. */
   #landsNow() {
-    const turn = primary(this.readState())?.turn;
+    const turn = this.#loop()?.turn;
     return { when: "safe_point", after: turn ? this.view.turns.get(turn.id)?.phase?.is : undefined };
   }
 
@@ -269,7 +303,7 @@ export class Composer {
     this.box.style.setProperty("height", `${this.box.scrollHeight}px`);
   }
 
-  /** @returns {{ text: string, way?: Way, id?: string }} */
+  /** @returns {{ text: string, way?: Way, id?: string, target?: string }} */
   #readDraft() {
     try {
       const draft = JSON.parse(localStorage.getItem(this.key) || "null");
@@ -279,7 +313,7 @@ export class Composer {
     }
   }
 
-  /** @param {{ text: string, way?: Way, id?: string }} draft */
+  /** @param {{ text: string, way?: Way, id?: string, target?: string }} draft */
   #writeDraft(draft) {
     this.draft = draft;
     try {
@@ -307,8 +341,8 @@ function idleHint(state) {
   return "Starts a turn";
 }
 
-/** @param {State} state */
-function queueHint(state) {
-  const { inputs } = waiting(state);
+/** @param {import("./state.js").Loop} loop */
+function queueHint(loop) {
+  const inputs = loop.inbox.filter((entry) => !entry.held && !isTask(loop, entry)).length;
   return `After this turn${inputs ? `, ${inputs} before it` : ""}`;
 }

@@ -212,6 +212,7 @@ function note(context) {
     draw(item) {
       setAttribute(element, "title", item.at && exact(item.at));
       element.hidden = Boolean(item.hidden);
+      element.classList.toggle("bad", Boolean(item.bad));
       if (item.back !== undefined) {
         words(back, item.back, context);
         fill(element, item.words, back, " ", !item.back?.erased && context.putInBox && putInBox(item.back, context));

@@ -3,6 +3,7 @@ import { byId, fill, el, openDialog, readJson, button } from "../dom.js";
 import { Refused, call, commandId } from "../rest.js";
 import { holdClocks, sampleServerTime } from "../clock.js";
 import { plain } from "../words.js";
+import { Agents } from "./agents.js";
 import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
 import { listenDialogs, typing } from "./dialogs.js";
@@ -12,7 +13,7 @@ import { Queue, firstPaused } from "./queue.js";
 import { Receipt } from "./receipt.js";
 import { Side } from "./side.js";
 import { Connection } from "./socket.js";
-import { evolve } from "./state.js";
+import { evolve, primary } from "./state.js";
 import { Mode, Rules } from "./standing.js";
 import { Stop } from "./stop.js";
 import { Strip, asked, isStale } from "./strip.js";
@@ -28,10 +29,12 @@ const you = boot.you;
 const session = /** @type {string} */ (boot.session.id);
 let title = /** @type {string} */ (boot.session.title);
 const view = new View(boot.texts, you.id);
+view.main = primary(state)?.id ?? null;
 meet(boot.members);
 for (const loop of Object.values(state.loops)) for (const entry of [...loop.inbox, ...loop.steers]) view.authors.set(entry.id, entry.author);
 for (const { id, ...rule } of boot.rules) view.rules.set(id, rule);
 for (const event of boot.events) view.apply(event);
+view.settle(state);
 for (const loop of Object.values(state.loops)) if (loop.turn) view.begun(loop.turn);
 view.retryable(state);
 sampleServerTime(boot.now);
@@ -78,10 +81,26 @@ const timeline = new Timeline({
 const older = new Older({
   session, oldest: boot.events[0]?.seq || 1, more: boot.more, place: byId("older"), scroller: byId("line"), view, draw: () => timeline.draw(),
 });
-const side = new Side({ agents: byId("agents"), turns: byId("turns"), show: (key) => {
-  /** @type {HTMLDialogElement} */ (byId("drawer")).close();
+const leaveDrawer = () => /** @type {HTMLDialogElement} */ (byId("drawer")).close();
+const side = new Side({ turns: byId("turns"), show: (key) => {
+  leaveDrawer();
   timeline.show(key);
 } });
+const agents = new Agents({
+  place: byId("agents"), list: byId("background"), can: you.can, kill: (call) => command("kill", { call }),
+  show: (loop) => {
+    leaveDrawer();
+    timeline.showAgent(loop);
+  },
+  stop: (loop) => {
+    leaveDrawer();
+    void stop?.press({ loop, queue: "clear" });
+  },
+  message: sayForm && can("steer") ? (loop) => {
+    leaveDrawer();
+    composer?.aim(loop);
+  } : null,
+});
 const mode = new Mode({
   place: byId("mode-words"), dialog: /** @type {HTMLDialogElement | null} */ (document.getElementById("mode")), change: (chosen) => command("set_mode", { mode: chosen }),
 });
@@ -140,7 +159,7 @@ const FRAMES = {
     live = true;
     for (const piece of early.splice(0)) stream(piece);
     byId("timeline").setAttribute("aria-live", "polite"); // what was there before is not news
-    void older.findWords();
+    void older.findWords(state);
   },
   delta: (frame) => void (live ? stream(frame) : early.push(frame)),
   stopping: (frame) => view.acknowledged(frame),
@@ -160,7 +179,7 @@ function onEvent(event) {
   view.retryable(state);
   if (live) sampleServerTime(event.at);
   if (event.type === "SessionChanged" && event.data.title) title = event.data.title;
-  if (event.type === "TurnInterrupted") stop?.ended(event.turn || "");
+  if (event.type === "TurnInterrupted" && event.loop === view.main) stop?.ended(event.turn || "");
   if (event.type === "MemberChanged" && event.data.role && !view.people.has(event.data.person)) void meetMembers();
   if (event.type === "InputCancelled" || event.type === "SteerWithdrawn") returned(event);
   composer?.seen(event.cause);
@@ -220,6 +239,7 @@ function drawAround() {
   composer?.draw();
   stop?.draw();
   side.draw(state, view);
+  agents.draw(state, view);
   approvals.draw(state);
   mode.draw(state);
   rules.draw(state);

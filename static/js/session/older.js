@@ -51,11 +51,22 @@ export class Older {
     this.button.textContent = "Earlier turns";
   }
 
-  /** Turns may open with messages that were queued long before: fetch their words. */
-  async findWords() {
+  /**
+   * Turns may open with messages that were queued long before, agents with tasks, and processes run on from then: fetch their words.
+   * @param {import("./state.js").State} state
+   */
+  async findWords(state) {
     const missing = [...this.view.turns.values()].some((turn) => turn.items.some((item) => item.kind === "said" && item.text === undefined));
-    if ((!missing && !this.view.lacksAuthor) || this.place.hidden) return;
-    const types = "InputQueued,InputChanged,SteerQueued";
+    const loops = Object.values(state.loops);
+    const nameless = loops.some((loop) => loop.parent !== null && !this.view.tasks.has(loop.id));
+    const unnamed = loops.flatMap((loop) => loop.background).filter(({ turn, call: id }) => !this.view.background.has(`${turn} ${id}`));
+    for (const { seq } of unnamed) {
+      const { items } = await call("GET", `/sessions/${this.session}/events?after=${seq - 1}&limit=1`).catch(() => ({ items: [] }));
+      this.view.learn(items);
+      this.draw();
+    }
+    if ((!missing && !nameless && !this.view.lacksAuthor) || this.place.hidden) return;
+    const types = "InputQueued,InputChanged,SteerQueued,LoopStarted";
     const found = await call("GET", `/sessions/${this.session}/events?before=${this.oldest}&limit=${WORDS_PAGE}&order=desc&types=${types}`).catch(() => ({ items: [] }));
     this.view.learn(found.items.reverse());
     this.draw();

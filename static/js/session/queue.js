@@ -1,7 +1,7 @@
 /** What waits: undelivered steers and waiting or paused messages as chips, each with what one can do about it. */
 import { button, el, fill, openDialog, openMenu } from "../dom.js";
 import { actorName, hue, plain, startOf } from "../words.js";
-import { primary } from "./state.js";
+import { isTask } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./state.js").Input} Input @typedef {import("./state.js").Steer} Steer */
 /** @typedef {(verb: string, body: Record<string, any>) => void} Command sends and shows what goes wrong */
@@ -40,20 +40,27 @@ export class Queue {
     this.view = view;
     this.drawn = "";
     this.marked = false;
+    /** For which delegate the chips stand that are being made; empty: the main agent. */
+    this.whom = "";
   }
 
   /** @param {State} state */
   draw(state) {
-    const loop = primary(state);
-    const running = Boolean(loop?.turn && !loop.turn.mark);
-    const steers = loop?.steers || [];
-    const inbox = loop?.inbox || [];
-    this.marked = Boolean(loop?.turn?.mark);
-    const mark = JSON.stringify([running, this.marked, steers, inbox, [...steers, ...inbox].map(({ id }) => this.#start(id))]);
+    const loops = Object.values(state.loops).map((loop) => ({ ...loop, inbox: loop.inbox.filter((entry) => !isTask(loop, entry)) }));
+    const mark = JSON.stringify(loops.map(({ id, turn, steers, inbox }) => [id, Boolean(turn), turn?.mark, steers, inbox, [...steers, ...inbox].map((entry) => this.#start(entry.id)), this.view.nameOf(id)]));
     if (mark === this.drawn) return;
     this.drawn = mark;
-    fill(this.place, ...steers.map((steer) => this.#steer(steer, running)), ...inbox.map((entry, at) => this.#input(entry, at, inbox, running)));
-    this.place.hidden = !steers.length && !inbox.length;
+    const chips = loops.flatMap((loop) => this.#chipsOf(loop));
+    fill(this.place, ...chips);
+    this.place.hidden = !chips.length;
+  }
+
+  /** @param {import("./state.js").Loop} loop */
+  #chipsOf({ id, parent, turn, steers, inbox }) {
+    const running = Boolean(turn && !turn.mark);
+    this.marked = Boolean(turn?.mark);
+    this.whom = parent === null ? "" : this.view.nameOf(id);
+    return [...steers.map((steer) => this.#steer(steer, running)), ...inbox.map((entry, at) => this.#input(entry, at, inbox, running))];
   }
 
   /** As much of a message as a chip shows and says. @param {string} id @returns {string} */
@@ -98,7 +105,7 @@ export class Queue {
       "span", { class: `chip ${hue(entry.author.id)}${acts ? "" : " read"}`, "data-held": entry.held, "data-id": entry.id },
       el("b", {}, actorName(entry.author)),
       el("span", { class: "what", dir: "auto", title: plain(text) }, text.slice(0, SHOWN_CHARS).replace(/\s+/g, " ")),
-      el("span", { class: "where" }, where),
+      el("span", { class: "where" }, this.whom ? `${where}, to ${this.whom}` : where),
     );
     if (!acts || !more.length) return chip;
     const named = more.map((deed) => ({ ...deed, name: `${deed.label}: ${start}` }));

@@ -32,17 +32,21 @@ export class Receipt {
     this.opened = new Set();
     this.drawn = "";
     this.typing = "";
+    /** The one delegate that the stop is about; empty: all agents. */
+    this.only = "";
   }
 
   /** @param {{ state: State, view: import("./view.js").View }} now */
   draw({ state, view }) {
-    const stop = [...view.stops.values()].filter(({ event }) => event.data.turns.length).pop();
+    const stop = [...view.stops.values()].filter(({ event }) => event.data.turns.length && !event.data.cause).pop(); // nobody asked for what ended with its parent
     const shown = stop && this.#wanted(stop, state) ? stop : null;
     this.place.hidden = !shown;
     if (!shown) {
       this.drawn = "";
       return;
     }
+    const { scope } = shown.event.data;
+    this.only = scope === "session" || scope === view.main ? "" : view.nameOf(scope);
     const { held } = waiting(state);
     const next = startOf(textOf(view, firstPaused(state)?.id || ""));
     const reason = this.#reasonOf(shown, view);
@@ -88,7 +92,7 @@ export class Receipt {
   /** Its one line on a small screen, until one wants more. @param {StopView} stop @param {HTMLElement} receipt */
   #brief(stop, receipt) {
     const { request } = stop.event.data;
-    const line = `Everything ended: ${endedWords(stop.ends)}`;
+    const line = `${this.only ? `${this.only.charAt(0).toUpperCase()}${this.only.slice(1)} has ended` : "Everything ended"}: ${endedWords(stop.ends)}`;
     const more = button(line, () => {
       if (!this.opened.delete(request)) this.opened.add(request);
       show();
@@ -109,14 +113,15 @@ export class Receipt {
     return el(
       "ol", {},
       stage("Asked", true, el("span", {}, `${actorName(event.actor)}${fromDevice(event.actor) && `,${fromDevice(event.actor)}`}, `, when(event.at, true), hit)),
-      stage("Worker got it", gotIt, gotIt ? words(duration(Math.max(...got))) : over ? words("no answer") : counted(event.at)),
-      stage(over && unproven(ends) ? "The turn ended" : "Everything ended", over, over ? words(endedWords(ends)) : counted(event.at)),
+      stage("Worker got it", gotIt, gotIt ? words(duration(Math.max(...got))) : over ? words(ends.every((end) => end.data.ended_by === "request") ? "no worker had it" : "no answer") : counted(event.at)),
+      stage(over && unproven(ends) ? "The turn ended" : this.only ? "It has ended" : "Everything ended", over, over ? words(endedWords(ends)) : counted(event.at)),
     );
   }
 
   /** @param {StopView} stop @param {boolean} over @param {Paused} paused */
   #whatWaits(stop, over, { held, next }) {
     const { event, ends } = stop;
+    if (this.only && !held && !unproven(ends)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}; the other agents go on.`);
     if (!over) return el("p", {}, before(event.data.queue));
     const line = el("p", {}, unproven(ends) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, after(held));
     if (!held || !this.you.can.includes("release")) return line;
@@ -129,7 +134,7 @@ export class Receipt {
   /** Why, afterwards, by whoever pressed. @param {StopView} stop @param {string} reason */
   #reason(stop, reason) {
     if (reason) return why(reason);
-    const turn = stop.ends[0].turn;
+    const turn = stop.ends[stop.ends.length - 1].turn; // the agent's own end comes after those below it
     if (stop.event.actor.id !== this.you.id || !turn) return "";
     const give = (/** @type {string} */ words) => words.trim() && void this.actions.giveReason(turn, words.trim());
     const input = el("input", {

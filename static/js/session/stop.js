@@ -5,11 +5,13 @@
 import { button, el, fill, openMenu, write } from "../dom.js";
 import { sampleServerTime, serverNow } from "../clock.js";
 import { Refused, call, commandId } from "../rest.js";
-import { REASONS, actorName } from "../words.js";
-import { stopping } from "./strip.js";
+import { REASONS, actorName, count } from "../words.js";
+import { background } from "./agents.js";
+import { primary } from "./state.js";
+import { delegates, stopping } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{ queue?: string, reason?: string, then?: { text: string } }} Choice */
+/** @typedef {{ queue?: string, reason?: string, then?: { text: string }, keep_background?: boolean, loop?: string }} Choice */
 
 const DEADLINE_MS = 5_000;
 /** A socket that has not acknowledged by now may be dead: the same command goes by REST as well (its id makes it one). */
@@ -87,7 +89,7 @@ export class Stop {
     const running = Object.values(state.loops).some((loop) => loop.turn);
     this.group.dataset.is = request ? "stopping" : running ? "running" : "idle";
     write(this.label, request ? "Stopping" : "Stop");
-    write(this.small, request ? `by ${actorName(request.actor)}` : this.flying ? "asking" : running ? "everything here" : "nothing runs");
+    write(this.small, request ? `by ${actorName(request.actor)}` : this.flying ? "asking" : running ? everything(state) : background(state).length ? processes(state) : "nothing runs");
   }
 
   /** A turn was stopped. @param {string} turn */
@@ -103,12 +105,12 @@ export class Stop {
 
   /** Stop now. A press while one is on its way changes nothing. @param {Choice} [choice] @param {() => void} [received] */
   async press(choice = {}, received = () => {}) {
-    if (this.flying) return;
+    if (this.flying && !choice.loop) return;
     const ids = [commandId()];
     // A session's own default is the server's to apply; without one the page's Stop pauses what waits.
     const queue = choice.queue || (this.readState().settings.stop_queue ? undefined : "hold");
-    const body = { ...choice, queue, ...this.#target() };
-    this.flying = ids[0];
+    const body = { ...choice, queue, ...(choice.loop ? {} : this.#target()) };
+    if (!choice.loop) this.flying = ids[0]; // a stop of one delegate never keeps from stopping everything
     this.#clear();
     this.draw();
     try {
@@ -118,7 +120,7 @@ export class Stop {
     } catch (error) {
       this.#failed(/** @type {Refused} */ (error), ids, choice, received);
     } finally {
-      this.flying = "";
+      if (this.flying === ids[0]) this.flying = "";
       this.draw();
     }
   }
@@ -126,7 +128,7 @@ export class Stop {
   /** What a press is meant for: everything, unless this screen shows a stop that is under way or has just ended. */
   #target() {
     const request = stopping(this.readState());
-    if (request) return { turn: request.turns[0] };
+    if (request) return { turn: primary(this.readState())?.turn?.id ?? request.turns[0] };
     if (performance.now() - this.endedAt < AFTERMATH_MS && this.endedTurn) return { turn: this.endedTurn };
     return {};
   }
@@ -191,10 +193,10 @@ export class Stop {
     this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, words), this.#again(choice, received), this.#close()));
   }
 
-  /** @param {{ joined: boolean, turns: string[], note: string | null }} receipt */
-  #tell({ joined, note }) {
+  /** @param {{ joined: boolean, turns: string[], note: string | null, background?: any[] }} receipt */
+  #tell({ joined, note, background: ends = [] }) {
     const request = stopping(this.readState());
-    const text = joined ? `Already stopping${request ? `, asked by ${actorName(request.actor)}` : ""}.` : NOTES[note || ""];
+    const text = note === "idle" && ends.length ? `No agent was running. ${count(ends.length, "process is", "processes are")} being ended in the background.` : joined ? `Already stopping${request ? `, asked by ${actorName(request.actor)}` : ""}.` : NOTES[note || ""];
     if (!text) return;
     this.#say(el("div", { class: "warn calm", role: "status" }, el("span", {}, text), this.#close()));
     this.calmTimer = window.setTimeout(() => this.#clear(), CALM_MS);
@@ -231,15 +233,33 @@ export class Stop {
     const text = this.takeText();
     const act = (/** @type {boolean} */ andSend) => {
       const choice = /** @type {Choice} */ ({ queue: /** @type {HTMLInputElement} */ (queue.querySelector(":checked")).value });
+      if (keep.checked) choice.keep_background = true;
       if (reason.value.trim()) choice.reason = reason.value.trim();
       menu.hidePopover();
       if (andSend && text) void this.press({ ...choice, then: { text: text.text } }, text.sent);
       else void this.press(choice);
     };
+    const left = background(this.readState()).length;
+    const keep = el("input", { type: "checkbox", name: "keep" });
     const send = button("Stop and send what is in the box", () => act(true));
     send.disabled = !text;
     const form = el("form", { class: "stop-menu", on: { submit: (event) => { event.preventDefault(); act(false); } } },
-      queue, el("h3", {}, "Why (you can say it afterwards)"), reasons, el("button", { class: "btn danger", type: "submit" }, "Stop"), send);
+      el("p", { class: "ends" }, this.#endsWords()), left > 0 && el("label", { class: "choice" }, keep, `Keep ${processes(this.readState())} in the background running`), queue, el("h3", {}, "Why (you can say it afterwards)"), reasons, el("button", { class: "btn danger", type: "submit" }, "Stop"), send);
     const menu = openMenu(this.more, [form], "Stop, with choices");
   }
+
+  /** Whom a stop with choices ends. */
+  #endsWords() {
+    const state = this.readState();
+    const agents = delegates(state).length;
+    const running = Object.values(state.loops).some((loop) => loop.turn);
+    if (!running) return "No agent runs now.";
+    return agents ? `Ends the main agent and ${count(agents, "sub-agent")}.` : "Ends the agent’s turn.";
+  }
 }
+
+/** @param {State} state */
+const everything = (state) => (delegates(state).length ? `all ${delegates(state).length + 1} agents` : "everything here");
+
+/** @param {State} state */
+const processes = (state) => count(background(state).length, "process", "processes");

@@ -3,6 +3,7 @@ import { setAttribute, write } from "../dom.js";
 import { actorName, clockTime, count as countOf, counting, doing, duration } from "../words.js";
 import { count, shownNow, since, stopCounting } from "../clock.js";
 import { primary } from "./state.js";
+import { callKey } from "./view_rules.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./socket.js").Status} Status */
 /** @typedef {{ is: string, words: () => string, spoken?: string, held?: boolean }} Described `spoken`: without the clock that counts in `words`; `held`: they say what is paused */
@@ -10,7 +11,7 @@ import { primary } from "./state.js";
 /** What is set aside and what waits. @param {State} state */
 export function waiting(state) {
   const loops = Object.values(state.loops);
-  const inbox = loops.flatMap((loop) => loop.inbox);
+  const inbox = loops.flatMap((loop) => loop.inbox.filter((entry) => !isTask(loop, entry)));
   const steers = loops.flatMap((loop) => loop.steers);
   return {
     held: [...inbox, ...steers].filter((entry) => entry.held).length,
@@ -18,6 +19,9 @@ export function waiting(state) {
     steers: steers.filter((entry) => !entry.held).length,
   };
 }
+
+/** A delegate's task is no message. @param {import("./state.js").Loop} loop @param {import("./state.js").Input} entry */
+export const isTask = (loop, entry) => loop.parent !== null && entry.agency === "machine";
 
 /**
  * The approvals that are open: where a person is needed. What is being stopped asks no more.
@@ -32,8 +36,11 @@ export function asked(state) {
   });
 }
 
-/** What becomes of a request that has not ended everything yet. @param {State} state */
-export const stopping = (state) => Object.values(state.requests)[0] || null;
+/** The stop that ends all that runs, until it has; one of a single delegate is told at that one. @param {State} state */
+export function stopping(state) {
+  const running = Object.values(state.loops).some((loop) => loop.turn && !loop.turn.mark);
+  return (!running && Object.values(state.requests)[0]) || null;
+}
 
 /**
  * What is happening right now, in a person's words.
@@ -46,14 +53,41 @@ export function describe(state, view) {
   const request = stopping(state);
   if (request) return { is: "stopping", spoken: `Stopping, asked by ${actorName(request.actor)}`, words: () => `Stopping, asked by ${actorName(request.actor)} ${duration(Math.floor(since(request.at_ms) / 100) * 100)} ago` };
   if (state.status === "closing") return { is: "stopping", words: () => "Closing" };
-  const running = asked(state)[0]?.loop || Object.values(state.loops).find((loop) => loop.turn);
-  if (running?.turn) return describePhase(view.turns.get(running.turn.id)?.phase || null, running.turn);
+  const [asks] = asked(state);
+  if (asks) {
+    const at = view.turns.get(asks.turn.id)?.keys.get(callKey(asks.turn.step, asks.call.call))?.approval?.at ?? asks.turn.asked_ms ?? asks.turn.at_ms;
+    return { is: "waiting", spoken: "Waiting for approval", words: () => `Waiting for approval, ${counting(since(at))}` };
+  }
+  const main = primary(state)?.turn;
+  if (main) return describeRunning(state, view, main);
   const { held, inputs, steers } = waiting(state);
   if (inputs && primary(state)?.status === "idle") return { is: "idle", words: () => "Waiting for a worker" };
-  if (held) return { is: "idle", held: true, words: () => `Nothing running, ${countOf(held, "message")} paused` };
-  if (steers) return { is: "idle", words: () => `Nothing running, ${countOf(steers, "message")} for the next turn` };
-  return { is: "idle", words: () => "Nothing running" };
+  const left = Object.values(state.loops).reduce((sum, loop) => sum + loop.background.length, 0);
+  const also = left ? `, ${countOf(left, "process", "processes")} in the background` : "";
+  if (held) return { is: "idle", held: true, words: () => `Nothing running, ${countOf(held, "message")} paused${also}` };
+  if (steers) return { is: "idle", words: () => `Nothing running, ${countOf(steers, "message")} for the next turn${also}` };
+  return { is: "idle", words: () => `Nothing running${also}` };
 }
+
+/** The main agent's turn: what it does, or what its delegates do for it. @param {State} state @param {View} view @param {import("./state.js").Turn} main @returns {Described} */
+function describeRunning(state, view, main) {
+  const phase = view.turns.get(main.id)?.phase || null;
+  const below = delegates(state);
+  const ending = below.filter((loop) => loop.turn?.mark).length;
+  const working = below.filter(({ turn }) => turn && !turn.mark && (turn.worker || delegated(turn))).length;
+  const parts = [[working, "working", "working"], [ending, "stopping", "stopping"], [below.length - working - ending, "waits for a worker", "wait for a worker"]];
+  const subs = parts.filter(([n]) => n).map(([n, one, many], at) => `${at ? n : countOf(Number(n), "sub-agent")} ${n === 1 ? one : many}`).join(", ");
+  const waitsForThem = delegated(main) && !(phase?.is === "tool" && phase.tool !== "delegate");
+  if (subs && waitsForThem) return { is: working || ending ? "running" : "idle", spoken: subs, words: () => subs };
+  const own = main.worker ? describePhase(phase, main) : { is: "idle", words: () => "Waiting for a worker" };
+  return subs ? { ...own, words: () => `${own.words()}, ${subs}` } : own;
+}
+
+/** Whether it waits for delegates of its own. @param {import("./state.js").Turn} turn */
+export const delegated = (turn) => (turn.calls || []).some((call) => call.status === "started" && call.child);
+
+/** The delegates that have not ended. @param {State} state */
+export const delegates = (state) => Object.values(state.loops).filter((loop) => loop.parent !== null && loop.status !== "closed");
 
 /** @param {import("./view.js").Phase | null} phase @param {import("./state.js").Turn} turn @returns {Described} */
 function describePhase(phase, turn) {
@@ -63,10 +97,17 @@ function describePhase(phase, turn) {
     const left = () => (Number.isFinite(next) ? `, next try in ${counting(Math.max(0, next - shownNow()) + 999)}` : "");
     return { is: "running", spoken: "The model did not answer", words: () => `The model did not answer${left()}` };
   }
-  if (phase.is === "waiting") return { is: "idle", words: () => "Waiting for a worker" };
-  if (phase.is === "gate") return { is: "waiting", counts: true, words: () => `Waiting for approval, ${counting(since(phase.at))}` };
-  const doingNow = phase.is === "tool" ? doing(phase.tool || "a tool") : phase.is === "next" ? "Working" : phase.writing ? "Writing" : "Thinking";
-  return { is: "running", spoken: doingNow, words: () => `${doingNow}, ${counting(since(phase.at))}` };
+  const now = doingNow(phase);
+  return { is: "running", spoken: now, words: () => `${now}, ${counting(since(phase.at))}` };
+}
+
+/** @param {import("./view.js").Phase} phase */
+export function doingNow(phase) {
+  if (phase.is === "retry") return "The model did not answer";
+  if (phase.is === "waiting") return "Waiting for a worker";
+  if (phase.is === "gate") return "Waiting for approval";
+  if (phase.is === "delegate" || (phase.is === "tool" && phase.tool === "delegate")) return "Waiting for a sub-agent";
+  return phase.is === "tool" ? doing(phase.tool || "a tool") : phase.is === "next" ? "Working" : phase.writing ? "Writing" : "Thinking";
 }
 
 const CONNECTIONS = /** @type {Record<Status, [string, string]>} */ ({

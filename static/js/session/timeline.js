@@ -2,12 +2,10 @@
  * The timeline: draws what the view stamped anew, once per frame, without ever drawing the whole again. Text the reader
  * has scrolled up to stays where it is; at the end, it follows.
  */
-import { el, fill, setAttribute, write } from "../dom.js";
-import { actorName, counting, duration, hue, money } from "../words.js";
-import { count, since, stopCounting } from "../clock.js";
-import { DRAWINGS, when } from "./items.js";
+import { write } from "../dom.js";
+import { Blocks } from "./blocks.js";
 
-/** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./view.js").Item} Item */
+/** @typedef {import("./view.js").View} View */
 
 const NEAR_END_PX = 48;
 /** Turns and notes kept on the page; older ones come back when one scrolls up. */
@@ -24,11 +22,10 @@ export class Timeline {
     this.view = view;
     this.pill = pill;
     this.more = more;
-    this.context = context;
+    this.blocks = new Blocks(context);
     this.onDrawn = onDrawn;
     this.onTrimmed = onTrimmed;
-    /** @type {Map<string, BlockDom>} */
-    this.drawn = new Map();
+    this.drawn = this.blocks.drawn;
     this.unseen = 0;
     this.scheduled = false;
     this.atEnd = true;
@@ -105,6 +102,28 @@ export class Timeline {
     block.element.focus({ preventScroll: true });
   }
 
+  /** The card of a delegate, unfolded with all it stands in. @param {string} loop */
+  showAgent(loop) {
+    const path = [];
+    for (let id = loop, place = this.view.places.get(id); place; id = place.parent, place = this.view.places.get(id)) path.unshift(id);
+    for (const id of path) this.#open(id);
+    const card = document.getElementById(`agent-${loop}`);
+    if (!card) return;
+    this.atEnd = false;
+    card.scrollIntoView({ block: "start" });
+    card.focus({ preventScroll: true });
+  }
+
+  /** @param {string} loop */
+  #open(loop) {
+    const agent = this.view.agents.get(loop);
+    const work = /** @type {HTMLDetailsElement | null | undefined} */ (document.getElementById(`agent-${loop}`)?.querySelector(":scope > .work"));
+    if (!agent || !work) return;
+    work.open = true;
+    this.view.touchAgent(agent);
+    this.draw();
+  }
+
   /** Whoever opens a long text reads it from there: new things do not take one to the end. @param {Event} event */
   #unfolded(event) {
     if (!(/** @type {Element} */ (event.target).closest(".fold, summary"))) return;
@@ -116,25 +135,9 @@ export class Timeline {
   }
 
   #placeBlocks() {
-    const wanted = new Set();
-    let before = /** @type {Element} */ (this.more);
-    for (const block of this.view.blocks) {
-      wanted.add(block.key);
-      let dom = this.drawn.get(block.key);
-      if (!dom) {
-        dom = new BlockDom(block, this.context);
-        this.drawn.set(block.key, dom);
-        if (block.kind === "turn") this.view.dirty.add(block.key);
-        else if (!block.item.hidden) this.unseen += 1;
-      }
-      if (block.kind === "note") dom.drawNote(block.item);
-      if (before.nextElementSibling !== dom.element) before.after(dom.element);
-      before = dom.element;
-    }
-    for (const [key, dom] of this.drawn) {
-      if (wanted.has(key)) continue;
-      dom.element.remove();
-      this.drawn.delete(key);
+    for (const block of this.blocks.place(this.view.blocks, this.column, this.more)) {
+      if (block.kind === "turn") this.view.dirty.add(block.key);
+      else if (!block.item.hidden) this.unseen += 1;
     }
   }
 
@@ -152,12 +155,17 @@ export class Timeline {
     else if (anchor?.isConnected) this.place.scrollTop += anchor.getBoundingClientRect().top - before;
   }
 
-  /** The first thing in sight. @returns {Element | null} */
+  /** The first thing in sight, also within the card of a delegate. @returns {Element | null} */
   #anchor() {
     const top = this.place.getBoundingClientRect().top + this.covered;
     const below = (/** @type {Element} */ element) => element.getBoundingClientRect().bottom > top;
-    const block = [...this.column.children].find((child) => child !== this.more && child.id !== "asks" && below(child));
-    return [...(block?.children || [])].find(below) || block || null;
+    let found = [...this.column.children].find((child) => child !== this.more && child.id !== "asks" && below(child)) || null;
+    while (found?.matches(".turn, .agent, .work, .inside")) {
+      const inner = [...found.children].find(below);
+      if (!inner) break;
+      found = inner;
+    }
+    return found;
   }
 
   #scrolled() {
@@ -174,86 +182,5 @@ export class Timeline {
     if (this.atEnd) this.unseen = 0;
     this.pill.hidden = this.atEnd;
     if (!this.atEnd) write(this.pill, this.unseen ? `${this.unseen} new` : "To the newest");
-  }
-}
-
-/** One block on the page: a turn with its items, or a note between turns. */
-class BlockDom {
-  /** @param {import("./view.js").Block} block @param {import("./items.js").Context} context */
-  constructor(block, context) {
-    this.context = context;
-    /** @type {Map<string, { drawing: import("./items.js").Drawing, stamp: number }>} */
-    this.items = new Map();
-    if (block.kind === "note") {
-      this.note = DRAWINGS.note(context);
-      this.noted = -1;
-      this.element = this.note.element;
-    } else {
-      this.header = el("header");
-      this.element = el("section", { class: "turn", id: `turn-${block.key}`, tabindex: "-1" }, this.header);
-    }
-    this.headed = "";
-  }
-
-  /** @param {Item} item */
-  drawNote(item) {
-    if (item.stamp === this.noted) return;
-    this.noted = item.stamp;
-    this.note?.draw(item);
-  }
-
-  /** @param {TurnView} turn @returns {number} how many items are new */
-  drawTurn(turn) {
-    this.#drawHeader(turn);
-    let added = 0;
-    let before = /** @type {Element} */ (this.header);
-    for (const item of turn.items) {
-      const known = this.items.get(item.key);
-      const entry = known || { drawing: DRAWINGS[item.kind](this.context), stamp: -1 };
-      if (!known) {
-        this.items.set(item.key, entry);
-        added += 1;
-      }
-      if (entry.stamp !== item.stamp) {
-        entry.drawing.draw(item);
-        entry.stamp = item.stamp;
-      }
-      if (before.nextElementSibling !== entry.drawing.element) before.after(entry.drawing.element);
-      before = entry.drawing.element;
-    }
-    if (this.items.size > turn.items.length) this.#dropGone(turn);
-    return added;
-  }
-
-  /** @param {TurnView} turn */
-  #dropGone(turn) {
-    for (const [key, entry] of this.items) {
-      if (turn.keys.has(key)) continue;
-      entry.drawing.element.remove();
-      this.items.delete(key);
-    }
-  }
-
-  /** @param {TurnView} turn */
-  #drawHeader(turn) {
-    const header = /** @type {HTMLElement} */ (this.header);
-    const mark = [turn.index, turn.by?.id, turn.at, turn.status, turn.endedAt, turn.cost, turn.headless].join("|");
-    if (mark === this.headed) return;
-    this.headed = mark;
-    const length = el("span", { class: "num" });
-    if (turn.at && !turn.endedAt) count(length, () => `${turn.status === "stopping" ? "stopping, " : "running "}${counting(since(/** @type {string} */ (turn.at)))}`);
-    else if (turn.at && turn.endedAt) write(length, duration(turn.end?.data.duration_ms ?? Date.parse(turn.endedAt) - Date.parse(turn.at)));
-    else stopCounting(length);
-    fill(
-      header,
-      el("b", {}, turn.index === null ? "Turn" : `Turn ${turn.index}`),
-      turn.by && el("bdi", { class: `who ${hue(turn.by.id)}` }, actorName(turn.by)),
-      turn.at && when(turn.at),
-      length,
-      money(turn.cost) !== "" && el("span", { class: "num" }, money(turn.cost)),
-      (turn.at === null || turn.headless) && el("span", {}, "its beginning is further up"),
-    );
-    setAttribute(/** @type {Element} */ (this.element), "data-is", turn.status);
-    setAttribute(/** @type {Element} */ (this.element), "aria-label", turn.index === null ? "A turn" : `Turn ${turn.index}`);
   }
 }

@@ -12,8 +12,12 @@
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, event: LogEvent, item: Item }} Block
  * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
+ * @typedef {{ parent: string, turn: string, key: string, call: string }} Place where a delegate's card stands: a turn of its parent, and the item in it
+ * @typedef {{ id: string, task: Text, blocks: Block[], end: LogEvent | null }} AgentView a delegate with its own timeline; `end`: how its last turn ended
+ * @typedef {{ processes: any[], surviving: any[] }} Left what a call left running in the background
  */
 import { serverNow } from "../clock.js";
+import { apart, startOf } from "../words.js";
 import { RULES, callKey, memberWords, returnedWords } from "./view_rules.js";
 
 let stamps = 0;
@@ -42,44 +46,147 @@ export class View {
     this.retries = new Set();
     /** @type {Set<string>} turns to draw anew */
     this.dirty = new Set();
-    /** @type {LogEvent | null} the newest terminal of a turn */
-    this.lastEnd = null;
     /** @type {string | null} the command that queued the newest input */
     this.queuedBy = null;
     /** @type {string | null} the command that created the session */
     this.createdBy = null;
     /** @type {Map<string, Standing>} standing answers by id, revoked ones too as far as they were met */
     this.rules = new Map();
+    /** @type {string | null} the loop of the main agent; all others are delegates */
+    this.main = null;
+    /** @type {Map<string, AgentView>} delegates by loop, as far as they are loaded */
+    this.agents = new Map();
+    /** @type {Map<string, Place>} where delegates stand, by loop */
+    this.places = new Map();
+    /** @type {Map<string, Text>} tasks of delegates by loop */
+    this.tasks = new Map();
+    /** @type {LogEvent[]} events of delegates that nobody knows yet where they stand */
+    this.strays = [];
+    /** @type {Map<string, Left>} what runs, or ran, in the background, by turn and call */
+    this.background = new Map();
   }
 
   /** One event further. Each event is applied once, in order. @param {LogEvent} event */
   apply(event) {
-    const turn = event.turn ? this.turn(event) : null;
+    if (event.type === "LoopStarted") this.#delegated(event);
+    const agent = this.#agentOf(event.loop);
+    const later = LATER.has(event.type);
+    const turn = !event.turn ? null : later ? this.turns.get(event.turn) || null : this.turn(event);
     if (event.actor.kind === "person") this.people.set(event.actor.id, event.actor.name);
-    if (turn) turn.events.push(event);
+    if (!later) this.file(event, turn);
     RULES[event.type]?.(this, event, turn);
     if (turn) this.touch(turn);
+    else if (agent) this.touchAgent(agent);
+  }
+
+  /** Keep an event with the block it is folded into. @param {LogEvent} event @param {TurnView | null} turn */
+  file(event, turn) {
+    const agent = this.#agentOf(event.loop);
+    if (agent) (this.#root(agent)?.events || this.strays).push(event);
+    else turn?.events.push(event);
+  }
+
+  /** A call of the delegate tool has made an agent (G1): it stands in that call's card. @param {LogEvent} event */
+  #delegated({ loop, data }) {
+    if (!data.parent) this.main = loop;
+    if (!data.parent || !loop) return;
+    this.tasks.set(loop, data.task);
+    const last = this.#blocksOf(data.parent).findLast((block) => block.kind === "turn");
+    const turn = last?.kind === "turn" ? last.turn : null;
+    const item = turn?.items.findLast((each) => each.kind === "tool" && each.call === data.call);
+    if (turn && item) this.places.set(loop, { parent: data.parent, turn: turn.id, key: item.key, call: data.call });
+  }
+
+  /** The delegate of that loop, at its place; null for the main agent's and the session's own. @param {string | null} loop @returns {AgentView | null} */
+  #agentOf(loop) {
+    if (loop === null || loop === this.main) return null;
+    if (this.main === null) {
+      this.main = loop;
+      return null;
+    }
+    const known = this.agents.get(loop);
+    const agent = known || { id: loop, task: undefined, blocks: [], end: null };
+    if (!known) this.agents.set(loop, agent);
+    agent.task ??= this.tasks.get(loop);
+    const place = this.places.get(loop);
+    if (!place) return agent;
+    const turn = this.turns.get(place.turn) || this.#begin(place.turn, place.parent);
+    if (turn.keys.get(place.key)?.child !== agent) {
+      const item = turn.keys.get(place.key);
+      this.put(turn, place.key, "tool", { ...(!item && { call: place.call, tool: "delegate", state: "running", live: true }), child: agent });
+      this.touch(turn);
+    }
+    return agent;
+  }
+
+  /** The main agent's turn in which a delegate works, however deep; null while its place is not known. @param {AgentView} agent @returns {TurnView | null} */
+  #root(agent) {
+    const turn = this.turns.get(this.places.get(agent.id)?.turn || "");
+    const above = turn && this.agents.get(turn.loop || "");
+    return above ? this.#root(above) : turn || null;
+  }
+
+  /** An agent's own timeline. @param {string | null} loop @returns {Block[]} */
+  #blocksOf(loop) {
+    return (loop !== null && this.#agentOf(loop)?.blocks) || this.blocks;
+  }
+
+  /** Where the snapshot says that the delegates at work stand: their beginning may not be loaded. @param {import("./state.js").State} state */
+  settle(state) {
+    for (const { id: parent, turn } of Object.values(state.loops)) {
+      for (const { call, child } of turn?.calls || []) {
+        if (!turn || !child) continue;
+        this.places.set(child, { parent, turn: turn.id, key: callKey(turn.step, call), call });
+        const agent = this.#agentOf(child);
+        const root = agent && this.#root(agent);
+        if (!root) continue;
+        root.events.push(...this.strays.filter((event) => event.loop === child));
+        this.strays = this.strays.filter((event) => event.loop !== child);
+        root.events.sort((a, b) => a.seq - b.seq);
+      }
+    }
   }
 
   /** The turn an event belongs to; one whose beginning is not loaded yet begins here. @param {LogEvent} event @returns {TurnView} */
   turn(event) {
     const id = /** @type {string} */ (event.turn);
-    const known = this.turns.get(id);
-    if (known) return known;
+    return this.turns.get(id) || this.#begin(id, event.loop);
+  }
+
+  /** @param {string} id @param {string | null} loop @returns {TurnView} */
+  #begin(id, loop) {
     /** @type {TurnView} */
     const turn = {
-      id, loop: event.loop, index: null, input: null, by: null, at: null, endedAt: null, status: "running", end: null, reason: null,
+      id, loop, index: null, input: null, by: null, at: null, endedAt: null, status: "running", end: null, reason: null,
       items: [], keys: new Map(), finished: new Set(), events: [], phase: null, cost: null, stamp: stamp(),
     };
     this.turns.set(id, turn);
-    this.blocks.push({ kind: "turn", key: id, turn });
+    this.#blocksOf(loop).push({ kind: "turn", key: id, turn });
     return turn;
   }
 
-  /** @param {TurnView} turn */
+  /** A delegate's turn is drawn with the card it stands in. @param {TurnView} turn */
   touch(turn) {
     turn.stamp = stamp();
-    this.dirty.add(turn.id);
+    const agent = this.agents.get(turn.loop || "");
+    if (agent) this.touchAgent(agent);
+    else this.dirty.add(turn.id);
+  }
+
+  /** @param {AgentView} agent */
+  touchAgent(agent) {
+    const place = this.places.get(agent.id);
+    const turn = this.turns.get(place?.turn || "");
+    const card = turn?.keys.get(place?.key || "");
+    if (!turn || !card) return;
+    card.stamp = stamp();
+    this.touch(turn);
+  }
+
+  /** How a delegate is called: by the start of its task. @param {string} loop @returns {string} */
+  nameOf(loop) {
+    const task = this.tasks.get(loop);
+    return typeof task === "string" && task.trim() ? `sub-agent “${apart(startOf(task))}”` : "a sub-agent";
   }
 
   /**
@@ -98,28 +205,28 @@ export class View {
     return item;
   }
 
-  /** A line where it happened: in the turn that runs, or between turns. @param {LogEvent} event @param {Record<string, any>} values */
-  note(event, values) {
+  /**
+   * A line where it happened: in the turn that runs, or between turns.
+   * @param {LogEvent} event @param {Record<string, any>} values
+   * @param {string | null} [loop] whose timeline it stands in
+   */
+  note(event, values, loop = event.loop) {
     const key = `n:${event.seq}`;
-    const running = this.#running();
+    const blocks = this.#blocksOf(loop);
+    const running = unended(blocks);
     if (!running) {
-      this.blocks.push({ kind: "note", key, event, item: { key, kind: "note", stamp: stamp(), at: event.at, seq: event.seq, ...values } });
+      blocks.push({ kind: "note", key, event, item: { key, kind: "note", stamp: stamp(), at: event.at, seq: event.seq, ...values } });
       return;
     }
     this.put(running, key, "note", { at: event.at, seq: event.seq, ...values });
-    if (event.turn !== running.id) running.events.push(event);
+    if (blocks === this.blocks && running.events[running.events.length - 1] !== event) running.events.push(event);
     this.touch(running);
-  }
-
-  /** The turn that runs, as far as it is loaded. @returns {TurnView | null} */
-  #running() {
-    const last = this.blocks.findLast((block) => block.kind === "turn");
-    return last?.kind === "turn" && !last.turn.end ? last.turn : null;
   }
 
   /** Every note, wherever it stands. @returns {{ item: Item, turn: TurnView | null }[]} */
   #notes() {
-    return this.blocks.flatMap((block) =>
+    const blocks = [this.blocks, ...[...this.agents.values()].map((agent) => agent.blocks)].flat();
+    return blocks.flatMap((block) =>
       block.kind === "note" ? [{ item: block.item, turn: null }] : block.turn.items.filter((item) => item.kind === "note").map((item) => ({ item, turn: block.turn })));
   }
 
@@ -160,9 +267,9 @@ export class View {
   /** What of a failed turn may be tried again, and what no more (B9): its loop's last turn, until another starts. @param {import("./state.js").State} state */
   retryable(state) {
     for (const loop of Object.values(state.loops)) {
-      const failed = state.status === "open" ? loop.failed?.id : undefined;
+      const failed = state.status === "open" && loop.status !== "closed" ? loop.failed?.id : undefined;
       if (failed === undefined && !this.offered.has(loop.id)) continue;
-      const last = this.blocks.findLast((block) => block.kind === "turn" && block.turn.loop === loop.id && block.turn.status === "failed");
+      const last = this.#blocksOf(loop.id).findLast((block) => block.kind === "turn" && block.turn.loop === loop.id && block.turn.status === "failed");
       const turn = last?.kind === "turn" ? last.turn : null;
       if (!turn || turn.keys.get("end")?.retry === failed) continue;
       this.put(turn, "end", "failed", { retry: failed });
@@ -179,7 +286,7 @@ export class View {
    */
   stream(piece) {
     const turn = this.turns.get(piece.turn);
-    if (!turn || turn.end) return "old";
+    if (!turn || turn.end || turn.phase?.is === "waiting") return "old";
     const item = piece.kind === "tool" ? turn.keys.get(callKey(piece.step, piece.call)) : this.#streamed(turn, piece);
     if (!item || !item.live || piece.attempt < (item.attempt ?? 0)) return "old";
     if (piece.attempt > (item.attempt ?? 0)) Object.assign(item, { attempt: piece.attempt, said: "", points: 0 });
@@ -240,28 +347,37 @@ export class View {
     older.people = this.people;
     older.rules = new Map(this.rules);
     older.retries = this.retries;
+    older.main = this.main;
+    older.places = new Map(this.places);
+    older.tasks = new Map(this.tasks);
     for (const event of events) older.apply(event);
     const first = this.blocks.findIndex((block) => block.kind === "turn");
     const edge = this.blocks.splice(0, first === -1 ? this.blocks.length : first);
     const again = edge.flatMap((block) => (block.kind === "note" ? [block.event] : []));
-    const cut = [...older.turns].map(([id, before]) => ({ before, after: this.turns.get(id) })).filter(({ after }) => after);
-    for (const { after } of cut) again.push(.../** @type {TurnView} */ (after).events);
+    const cut = [...older.turns.keys()].flatMap((id) => this.turns.get(id) || []);
+    again.push(...this.strays, ...cut.filter((turn) => turn.loop === this.main).flatMap((turn) => turn.events));
     for (const event of again.sort((a, b) => a.seq - b.seq)) older.apply(event);
-    for (const { before, after } of cut) carryLive(/** @type {TurnView} */ (after), before);
+    for (const [id, before] of older.turns) if (this.turns.has(id)) carryLive(/** @type {TurnView} */ (this.turns.get(id)), before);
+    this.strays = older.strays;
     this.#adopt(older);
     const twice = new Set(older.blocks.map((block) => block.key)); // a note that names its turn and came after its end
     this.blocks = this.blocks.filter((block) => block.kind === "turn" || !twice.has(block.key));
     this.blocks = [...older.blocks, ...this.blocks.filter((block) => block.kind !== "turn" || !older.turns.has(block.key))];
     for (const [id, turn] of older.turns) this.turns.set(id, turn);
+    for (const [id, agent] of older.agents) this.agents.set(id, agent);
     for (const turn of this.turns.values()) this.#findWords(turn);
     this.#tellAgain();
-    for (const id of older.turns.keys()) this.dirty.add(id);
+    for (const turn of older.turns.values()) this.touch(turn);
   }
 
   /** Learn what was said in events from before the loaded part, without showing them. @param {LogEvent[]} events in order */
   learn(events) {
     const older = new View();
-    for (const event of events) older.remember(event.data.input || event.data.steer, event);
+    for (const event of events) {
+      if (event.type === "LoopStarted") older.tasks.set(event.loop || "", event.data.task);
+      else if (event.type === "ToolSettled") older.left(event);
+      else older.remember(event.data.input || event.data.steer, event);
+    }
     this.#adopt(older);
     for (const turn of this.turns.values()) this.#findWords(turn);
     this.#tellAgain();
@@ -272,6 +388,16 @@ export class View {
     for (const [id, text] of older.texts) if (!this.texts.has(id)) this.texts.set(id, text);
     for (const [id, actor] of older.authors) if (!this.authors.has(id)) this.authors.set(id, actor);
     for (const [id, rule] of older.rules) if (!this.rules.has(id)) this.rules.set(id, rule);
+    for (const [id, place] of older.places) if (!this.places.has(id)) this.places.set(id, place);
+    for (const [id, task] of older.tasks) if (!this.tasks.has(id)) this.tasks.set(id, task);
+    for (const [id, left] of older.background) if (!this.background.has(id)) this.background.set(id, left);
+    for (const agent of this.agents.values()) agent.task ??= this.tasks.get(agent.id);
+  }
+
+  /** What a call left running in the background (E13). @param {LogEvent} event its settlement */
+  left(event) {
+    const { call, processes } = event.data;
+    if (processes?.background?.length) this.background.set(`${event.turn} ${call}`, { processes: processes.background, surviving: [] });
   }
 
   /** Words that were said before the loaded part began, now known. @param {TurnView} turn */
@@ -288,14 +414,34 @@ export class View {
   /** Forget the oldest blocks, so that a page left open stays light. @param {number} keep @returns {number} seq of the oldest event kept, or 0 */
   trim(keep) {
     if (this.blocks.length <= keep) return 0;
-    for (const block of this.blocks.splice(0, this.blocks.length - keep)) if (block.kind === "turn") this.turns.delete(block.key);
+    for (const block of this.blocks.splice(0, this.blocks.length - keep)) if (block.kind === "turn") this.#forget(block.turn);
     const first = this.blocks[0];
     return first.kind === "turn" ? first.turn.events[0]?.seq || 0 : first.item.seq;
   }
+
+  /** A turn, with the delegates in it. @param {TurnView} turn */
+  #forget(turn) {
+    this.turns.delete(turn.id);
+    for (const { child } of turn.items) {
+      if (!child) continue;
+      this.agents.delete(child.id);
+      for (const block of child.blocks) if (block.kind === "turn") this.#forget(block.turn);
+    }
+  }
+}
+
+/** What happens to a call's processes long after: said where it happens, not where the call stands. */
+const LATER = new Set(["KillRequested", "ProcessesEnded"]);
+
+/** The turn that runs, as far as it is loaded. @param {Block[]} blocks @returns {TurnView | null} */
+function unended(blocks) {
+  const last = blocks.findLast((block) => block.kind === "turn");
+  return last?.kind === "turn" && !last.turn.end ? last.turn : null;
 }
 
 /** @param {TurnView} from @param {TurnView} to */
 function carryLive(from, to) {
+  if (to.at === null) Object.assign(to, { index: from.index, input: from.input, at: from.at, headless: from.headless });
   for (const item of from.items) {
     const twin = to.keys.get(item.key);
     if (!item.live) continue;
@@ -305,7 +451,7 @@ function carryLive(from, to) {
       to.items.push(item);
     }
   }
-  to.phase = from.phase;
+  to.phase = from.phase || to.phase;
 }
 
 /** @param {string} text @returns {number} */

@@ -1,5 +1,5 @@
 /** What each event type adds to the timeline; `view.js` calls these, one per type. */
-import { actorName, apart, fromDevice, leftWords, modeWords, ruleSentence, thing, withdrawnWords } from "../words.js";
+import { actorName, apart, backgroundWords, fromDevice, leftWords, modeWords, ruleSentence, thing, withdrawnWords } from "../words.js";
 
 /** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./state.js").LogEvent} LogEvent */
 
@@ -45,7 +45,8 @@ function ended(view, event, turn, status) {
   turn.status = status;
   turn.phase = null;
   turn.cost = event.data.cost ?? turn.cost;
-  view.lastEnd = event;
+  const agent = view.agents.get(turn.loop || "");
+  if (agent) agent.end = event;
   for (const item of turn.items) if (item.live) view.put(turn, item.key, item.kind, { live: false });
 }
 
@@ -79,7 +80,8 @@ function givenBack(view, event, id) {
   const { reason, text } = event.data;
   if (["promoted", "as_input"].includes(reason)) return;
   const given = { id, reason, text: text ?? view.texts.get(id) };
-  view.note(event, { given, ...returnedWords(view, given) });
+  const values = returnedWords(view, given);
+  view.note(event, { given, ...values }, values.back === undefined ? event.loop : null); // one's own words are never folded away
 }
 
 /**
@@ -139,10 +141,14 @@ export const RULES = {
     phase(turn, event, "model");
   },
   TurnResumed(view, event, turn) {
-    view.put(turn, `n:${event.seq}`, "note", { words: "Another worker took over." });
-    phase(turn, event, "model");
+    view.put(turn, `n:${event.seq}`, "note", { at: event.at, words: "Goes on with another worker" });
+    phase(turn, event, turn.items.some((item) => item.state === "asked") ? "gate" : "model");
   },
-  TurnHandedOver: (view, event, turn) => phase(turn, event, "waiting"),
+  TurnHandedOver(view, event, turn) {
+    turn.items = turn.items.filter((item) => !item.live || item.kind === "tool" || !turn.keys.delete(item.key)); // a dropped reply is asked for again
+    view.put(turn, `n:${event.seq}`, "note", { at: event.at, words: "Handed over: worker left, waits for another" });
+    phase(turn, event, "waiting");
+  },
   TurnFoldedInto: (view, event, turn) => void said(view, event, turn, event.data.input, { where: "joined this turn" }),
   SteerDelivered: (view, event, turn) => void said(view, event, turn, event.data.steer, { steer: true, where: landed(turn) }),
   StepPlanned(view, event, turn) {
@@ -173,7 +179,8 @@ export const RULES = {
   },
   ToolSettled(view, event, turn) {
     const { call, tool, output } = event.data;
-    view.put(turn, callKey(event.step, call), "tool", { call, ...(tool && { tool }), state: "settled", live: false, text: output, outcome: event.data });
+    view.put(turn, callKey(event.step, call), "tool", { call, ...(tool && { tool }), state: "settled", live: false, text: output, outcome: event.data, endedAt: event.at });
+    view.left(event);
     phase(turn, event, "next");
   },
   StepDone(view, event, turn) {
@@ -200,7 +207,9 @@ export const RULES = {
         view.touch(marked);
       }
     }
-    if (!event.data.turns.length) view.note(event, { words: `${actorName(event.actor)} pressed Stop${fromDevice(event.actor)} before anything had started` });
+    if (event.data.turns.length) return;
+    const what = event.data.scope === "session" || event.data.scope === view.main ? "pressed Stop" : `stopped ${view.nameOf(event.data.scope)}`;
+    view.note(event, { words: `${actorName(event.actor)} ${what}${fromDevice(event.actor)} before anything had started` });
   },
   TurnInterrupted(view, event, turn) {
     cutOff(view, event, turn);
@@ -227,6 +236,14 @@ export const RULES = {
     view.touch(hit);
   },
   ProcessesEnded(view, event, turn) {
-    if (turn) view.put(turn, `n:${event.seq}`, "note", { words: "Processes that had outlived their kill have ended." });
+    const { call, processes } = event.data;
+    const left = view.background.get(`${event.turn} ${call}`);
+    if (left) left.surviving = processes.surviving;
+    if (!turn || left || processes.surviving.length || event.actor.kind !== "system") {
+      view.note(event, { words: backgroundWords(processes, event.actor), bad: processes.surviving.length > 0 }, null);
+    } else {
+      view.put(turn, `n:${event.seq}`, "note", { words: "Processes that had outlived their kill have ended." });
+      view.file(event, turn);
+    }
   },
 };
