@@ -188,3 +188,36 @@ def test_what_survives_a_call_and_what_it_left_in_the_background_end_apart(first
     gone(memory)
     assert (len(memory.turn.survivors), memory.loop.background) == (int(first == "background"), ())
     check(memory)
+
+
+@pytest.mark.rule("E13", "E3")
+def test_a_second_stop_ends_what_the_first_one_spared() -> None:
+    memory = serving(over=False)
+    memory.stop(keep_background=True)
+    receipt = memory.stop(BEN)
+    assert (receipt["joined"], len(receipt["background"])) == (True, 1)
+    assert memory.events("KillRequested")[-1].actor == BEN
+
+
+@pytest.mark.rule("E13")
+def test_calls_of_one_id_are_told_apart_by_their_turns() -> None:
+    memory = serving()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a", processes=KEPT)
+    first, second = (each.turn for each in memory.loop.background)
+    assert memory.refused(c.KillProcesses("a")).data["turns"] == sorted([first, second])
+    memory.do(c.KillProcesses("a", second), ANA)
+    assert [each.killer is None for each in memory.loop.background] == [True, False]
+
+
+@pytest.mark.rule("E13", "E7")
+def test_what_outlived_its_kill_is_off_the_list_once_its_warden_says_that_it_has_ended() -> None:
+    memory = serving()
+    memory.do(c.KillProcesses("a"), BEN)
+    turn = memory.events("ToolSettled")[0].turn or ""
+    memory.do(c.BackgroundEnded(turn, LOOP, "a", [], SERVER), WORKER)
+    memory.do(c.SurvivorsEnded(turn, LOOP, "a", SERVER), WORKER)
+    assert memory.loop.background == ()
+    assert memory.events("ProcessesEnded")[-1].actor == BEN

@@ -566,3 +566,46 @@ def test_stop_and_send_to_a_named_turn_reaches_the_agent_whose_turn_it_is() -> N
     memory, (_, child) = family()
     memory.stop(turn=memory.turn.id, then=c.Then("i-then", "the other folder"))
     assert [entry.id for entry in memory.state.loops[child].inbox] == ["i-then"]
+
+
+@pytest.mark.rule("E5", "G3")
+def test_a_stop_of_a_delegates_turn_that_has_just_ended_says_so() -> None:
+    memory, (_, child) = family()
+    turn = memory.turn.id
+    memory.answer("done")
+    assert memory.stop(loop=child, turn=turn)["note"] == "turn_over"
+
+
+@pytest.mark.rule("E12", "G3")
+def test_what_a_program_sends_with_its_stop_of_a_delegate_runs_first_too() -> None:
+    memory, (_, child) = family()
+    memory.stop(BOT, loop=child, then=c.Then("i-then", "the other folder"))
+    memory.end()
+    memory.resume()
+    assert memory.turn.opening.id == "i-then"
+
+
+@pytest.mark.rule("G4")
+def test_the_number_of_delegates_is_that_of_the_whole_family() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(None, limits={"delegates": 2}), ANA)
+    memory.start()
+    memory.plan_delegates("a", "b")
+    memory.at = memory.delegate("a")
+    memory.resume()
+    memory.plan_delegates("c")
+    memory.at = memory.delegate("c")
+    memory.at = LOOP
+    assert memory.delegate("b") == "settled"
+    assert memory.data("ToolSettled")[-1]["code"] == "delegate_limit"
+
+
+@pytest.mark.rule("A5", "G3")
+def test_what_an_idle_delegate_held_goes_back_as_the_act_of_who_stopped_its_parent() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.delegate()
+    memory.stop(BEN)
+    memory.end()
+    assert memory.events("InputCancelled")[-1].actor == BEN

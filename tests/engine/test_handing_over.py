@@ -213,3 +213,75 @@ def test_a_childs_answer_settles_the_call_of_a_parent_that_nobody_has() -> None:
     memory.begin()
     memory.answer("There are seven.")
     check(memory)
+
+
+def given_back_chain() -> tuple[Memory, list[str]]:
+    """Three agents above each other, none of whose turns anybody has."""
+    memory = Memory()
+    memory.start()
+    loops = [LOOP]
+    for _ in range(2):
+        memory.plan_delegates("d")
+        child = memory.delegate("d")
+        memory.hand_over("delegate")
+        memory.at = child
+        memory.resume()
+        loops.append(child)
+    memory.hand_over()
+    return memory, loops
+
+
+@pytest.mark.rule("E2", "J4", "G3")
+def test_a_stop_ends_a_whole_family_that_nobody_has_from_below() -> None:
+    memory, loops = given_back_chain()
+    memory.at = LOOP
+    assert len(memory.stop()["turns"]) == 3
+    assert [event.loop for event in memory.events("TurnInterrupted")] == loops[::-1]
+    assert {each["ended_by"] for each in memory.data("TurnInterrupted")} == {"request"}
+    assert memory.types()[-1] == "SessionIdle"
+    check(memory)
+
+
+@pytest.mark.rule("K1", "J4", "G3")
+def test_a_close_ends_a_whole_family_that_nobody_has() -> None:
+    memory, _ = given_back_chain()
+    assert memory.close() == {"closed": True}
+    assert memory.types()[-2:] == ["SessionIdle", "SessionClosed"]
+    check(memory)
+
+
+@pytest.mark.rule("J4", "L2")
+def test_the_next_model_call_has_the_number_it_was_given_back_with_and_the_step_after_it_begins_anew() -> None:
+    memory = Memory()
+    memory.start()
+    memory.hand_over("model", attempt=4)
+    assert memory.claim()["attempt"] == 4
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a")
+    memory.hand_over()
+    assert memory.claim()["attempt"] == 1
+
+
+@pytest.mark.rule("B7", "G3")
+def test_what_a_delegate_waits_for_is_no_work_of_its_parent_and_what_it_works_is() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    child = memory.delegate()
+    memory.now_ms += 3 * 3600 * 1000  # nobody takes it
+    memory.at = child
+    memory.resume()
+    memory.mode("ask")
+    memory.plan("a")
+    gate = memory.ask("a")
+    memory.now_ms += 5 * 3600 * 1000  # nobody answers
+    memory.resolve(gate)
+    memory.call("a", c.Effect("command", "git push origin"))
+    memory.now_ms += 2 * 3600 * 1000  # it works
+    memory.settle("a")
+    assert "outcome" not in memory.begin()
+    memory.answer("done")
+    memory.at = LOOP
+    left_ms = memory.begin()["left_ms"]
+    assert 1.9 * 3600 * 1000 < left_ms < 2 * 3600 * 1000

@@ -58,9 +58,11 @@ def close_delegate(course: Course, loop_id: str, outcome: Settlement) -> None:
     end_given_back(course, [course.state.loops[parent.id]])
 
 
-def _close(course: Course, loop_id: str, request: Request | None = None) -> None:
-    """Close a delegate: what waits there goes back, as the act of whoever asked for the stop that ends it (A5)."""
+def _close(course: Course, loop_id: str) -> None:
+    """Close a delegate: what waits there goes back, as the act of whoever stopped its parent, if that is why (A5)."""
     loop = course.state.loops[loop_id]
+    above = course.state.loops[loop.parent or ""].turn
+    request = None if above is None or above.mark is None else course.state.requests[above.mark]
     rest = Aftermath(loop, course.context, request=request)
     return_all(rest, "session_closed" if course.state.status == "closing" else "loop_closed")
     course.add(*rest.events, Draft("LoopClosed", {}, loop_id))
@@ -140,7 +142,7 @@ def phase_of(turn: Turn, context: Context) -> str:
 def settle_rest(course: Course, loop: Loop, turn: Turn, why: str, known: dict[str, Settlement]) -> list[Settlement]:
     """Close the turn's gates, its idle delegates and every open call; `known` is what is known of started ones (C4)."""
     for child in course.state.below(loop):
-        _close(course, child.id, None if turn.mark is None else course.state.requests[turn.mark])
+        _close(course, child.id)
     settlements = []
     for call in turn.calls or ():
         if call.status == "settled":

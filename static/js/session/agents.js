@@ -17,7 +17,7 @@ export const background = (state) => Object.values(state.loops).flatMap((loop) =
 export class Agents {
   /**
    * @param {{ place: HTMLElement, list: HTMLElement, can: string[], show: (loop: string) => void, stop: (loop: string) => void,
-   *   message: ((loop: string) => void) | null, kill: (call: string) => void }} options
+   *   message: ((loop: string) => void) | null, kill: (call: string, turn: string) => void }} options
    *   `list`: of background processes, with its heading before it
    */
   constructor({ place, list, can, show, stop, message, kill }) {
@@ -105,14 +105,14 @@ export class Agents {
   }
 
   /** @param {import("./state.js").Background} each @param {import("./view.js").Left | undefined} left */
-  #process({ call, at_ms: at, killer }, left) {
+  #process({ call, turn, at_ms: at, killer }, left) {
     const outlived = left?.surviving.length ? left.surviving : null;
     const names = processNames(outlived || left?.processes) || "a command";
     const age = el("small", { class: "num" });
     if (outlived) fill(age, el("b", { class: "bad" }, "outlived its kill"));
     else if (killer) fill(age, `being ended by ${actorName(/** @type {any} */ (killer.actor))}`);
     else count(age, () => `for ${counting(since(at))}`);
-    const kill = this.mayStop && !killer && button("Kill", () => this.kill(call), { name: plain(`Kill: ${names}`) });
+    const kill = this.mayStop && !killer && button("Kill", () => this.kill(call, turn), { name: plain(`Kill: ${names}`) });
     return el("li", { "data-call": call }, el("div", {}, el("code", { dir: "auto", title: plain(names) }, names), age), kill);
   }
 }

@@ -87,7 +87,7 @@ const side = new Side({ turns: byId("turns"), show: (key) => {
   timeline.show(key);
 } });
 const agents = new Agents({
-  place: byId("agents"), list: byId("background"), can: you.can, kill: (call) => command("kill", { call }),
+  place: byId("agents"), list: byId("background"), can: you.can, kill: (call, turn) => command("kill", { call, turn }),
   show: (loop) => {
     leaveDrawer();
     timeline.showAgent(loop);
