@@ -566,12 +566,13 @@ class Session(RuleBasedStateMachine):
         while patient and (below := self.ending_below(loop.id)):
             for child in below:
                 self.end_one(child, False, "worker", cause, False, left)
-            if held(self.state.loops[loop.id]):
-                self.end_one(self.state.loops[loop.id], fails, by, cause, unknown, left)
+            now = self.state.loops.get(loop.id)
+            if now is not None and held(now):
+                self.end_one(now, fails, by, cause, unknown, left)
 
     def ending_below(self, top: str) -> list[Loop]:
         """The marked turns below a loop that somebody has, and that wait for nobody themselves."""
-        below = self.state.below(self.state.loops[top])
+        below = self.state.below(self.state.loops[top]) if top in self.state.loops else []
         return [loop for loop in below if held(loop) and loop.turn and loop.turn.mark and not self.at_work(loop)]
 
     def at_work(self, loop: Loop) -> list[Loop]:
