@@ -45,6 +45,8 @@ DROP_S: Final = 5.0
 END_S: Final = 8.0
 """How long after the grace the ends of the last turns may take."""
 POLL_S: Final = 1.0
+SPARE: Final = 64
+"""How many more loops are looked at than there is room for: some may be other workers' to take (J4)."""
 ANSWER_POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5
 _TELLING: Final = "telling"
@@ -133,7 +135,7 @@ class Worker:
         """The sweep's part: take what nobody has taken (J3), whatever the broker does."""
         free = self._free()
         if self._open and free > 0:
-            for session, loop in phases.runnable_loops(free):
+            for session, loop in phases.runnable_loops(free + SPARE):
                 self.offer(session, loop)
 
     def _free(self) -> int:

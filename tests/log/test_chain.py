@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from sessions_app import control
+from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
 from sessions_app.log import chain
@@ -197,4 +198,32 @@ def test_members_and_interruptions_are_compared_with_the_log_and_rebuilt(world: 
         assert all(what.startswith(f"the table `{table}` differs") for what in found)
         assert [fault.what for fault in chain.rebuild(world.session)] == found
         assert sql.execute(tables[table]).fetchall() == before[table]
+        assert faults(world) == []
+
+
+@pytest.mark.rule("A2", "E13")
+def test_background_processes_are_compared_with_the_log_and_rebuilt(world: World, sql: Sql) -> None:
+    for call in ("a", "b"):
+        world.start("serve")
+        world.plan(call)
+        world.start_tool(call)
+        kept = {"ended": [], "surviving": [], "background": [{"pid": 9, "command": "npm start"}]}
+        world.report(commands.SettleTool(world.turn, world.epoch, 1, call, commands.Settlement("ok", processes=kept)))
+        world.begin()
+        world.answer()
+    control.kill_processes(world.owner, world.session, new_id(), "a")
+    assert faults(world) == []
+    query = "SELECT loop, turn, call, worker, started_at, kill_at IS NULL AS runs FROM background_process ORDER BY call"
+    before = sql.execute(query).fetchall()
+    assert [row["runs"] for row in before] == [False, True]
+    for statement in (
+        "DELETE FROM background_process WHERE call = 'a'",
+        "UPDATE background_process SET kill_at = now()",
+        "UPDATE background_process SET worker = turn",
+    ):
+        sql.execute(statement)
+        found = [what for _, what in faults(world)]
+        assert found == ["the table `background_process` differs from the fold of the log"], statement
+        assert [fault.what for fault in chain.rebuild(world.session)] == found
+        assert sql.execute(query).fetchall() == before
         assert faults(world) == []
