@@ -40,10 +40,10 @@ def test_a_model_call_that_outlasts_the_grace_is_dropped_and_asked_again_elsewhe
     make_stack: MakeStack, server: ModelServer
 ) -> None:
     stack = make_stack(webs=0, env=server.environ())
-    server.script([say("Half an ans"), stall()], [say("The whole answer.")])
+    server.script([say("Half a reply"), stall()], [say("The whole answer.")])
     session = Running.create()
     session.submit("Go.")
-    session.until_saved("Half an ans")
+    session.until_saved("Half a reply")
     leave(stack)
     assert moves(session) == ["model"]
     assert session.events("TurnHandedOver")[0].data["usage"]["output_tokens"] > 0

@@ -119,5 +119,5 @@ def test_half_an_emoji_is_read_for_the_log_to_replace() -> None:
 
 
 def test_every_verb_of_the_contract_is_known() -> None:
-    contract = "submit edit retract release steer withdraw interrupt resolve set_mode change"
+    contract = "submit edit retract release steer withdraw interrupt resolve set_mode change kill"
     assert set(SHAPES) == set(contract.split())

@@ -99,7 +99,7 @@ def test_in_plan_mode_the_model_is_given_only_what_reads(server: ModelServer) ->
     session.until("TurnDone")
     assert "only read and plan" in told(server)[0]
     offered = [tool["function"]["name"] for tool in server.requests[-1].body["tools"]]
-    assert offered == ["read_file", "search"]
+    assert offered == ["read_file", "search", "delegate"]  # a delegate only reads then, too
     control.set_mode(session.owner, session.id, new_id(), mode="auto")
     server.script([call("shell", command="touch made")], [say("Made.")])
     session.submit("Now.")

@@ -35,8 +35,15 @@ _NO_WARDEN: Any = object.__new__(Warden)
 
 
 def test_what_a_model_is_told() -> None:
-    assert [spec.name for spec in specs("ask")] == ["shell", "read_file", "search", "write_file", "edit_file"]
-    assert [spec.name for spec in specs("plan")] == ["read_file", "search"]
+    assert [spec.name for spec in specs("ask")] == [
+        "shell",
+        "read_file",
+        "search",
+        "write_file",
+        "edit_file",
+        "delegate",
+    ]
+    assert [spec.name for spec in specs("plan")] == ["read_file", "search", "delegate"]
     for spec in specs("auto"):
         assert spec.schema["type"] == "object"
         assert spec.schema["additionalProperties"] is False

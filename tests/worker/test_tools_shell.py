@@ -193,7 +193,10 @@ async def test_bad_arguments_come_back_in_words(tmp_path: Path) -> None:
             assert outcome.outcome == "error"
             assert words in outcome.output
         outcome = await run_tool("sell", {"command": "ls"}, context)
-        assert outcome.output == "there is no tool 'sell'; there are shell, read_file, search, write_file, edit_file"
+        assert (
+            outcome.output
+            == "there is no tool 'sell'; there are shell, read_file, search, write_file, edit_file, delegate"
+        )
 
 
 async def test_a_vanished_workspace_is_an_error_in_words(tmp_path: Path) -> None:
