@@ -38,7 +38,7 @@ def show_ready(
         _show_link(url + sign_in.path, sign_in.person, data, qr=for_phone or sys.stdout.isatty())
     if not for_phone:
         say("  From a phone: start it with --lan (same network) or --url ADDRESS (proxy or tunnel).")
-    say("  Ctrl-C stops everything; running turns end as a shutdown, and nothing committed is lost.")
+    say("  Ctrl-C stops everything and loses nothing: running turns go on with the next start.")
 
 
 def _show_link(link: str, person: str, data: Path, *, qr: bool) -> None:
