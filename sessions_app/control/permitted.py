@@ -40,7 +40,7 @@ def run(
     `also` are further verbs that it takes: a stop that sends something is a submit too.
     """
     session = known_id(session, "session_not_found", NO_SESSION)
-    with noted(principal, session, id, verb, purpose), told_if_closed(session):
+    with noted(principal, session, id, verb, purpose), told_if_forgotten(session):
         order = Order(session, command, principal.key, id, content, _allow(principal, session, (verb, *also)), purpose)
         return execute(order, extra)
 
@@ -56,7 +56,7 @@ def _allow(principal: Principal, session: str, verbs: tuple[str, ...]) -> Callab
 
 
 @contextmanager
-def told_if_closed(session: str) -> Iterator[None]:
+def told_if_forgotten(session: str) -> Iterator[None]:
     """`loop_not_found` stays so for what never was; it becomes `loop_closed` for a delegate that is forgotten (G3)."""
     try:
         yield

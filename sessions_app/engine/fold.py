@@ -263,9 +263,9 @@ def _tool_settled(state: State, event: Event) -> State:
 
 
 def _without_delegates(turn: Turn, event: Event) -> Turn:
-    """With its last delegate a turn's wait for them is over, unless it waits for a worker, too."""
+    """With its last delegate a turn's wait for them is over."""
     settled = next((call for call in turn.calls or () if call.call == event.data["call"]), None)
-    if settled is None or settled.child is None or turn.delegated() or turn.given_back():
+    if settled is None or settled.child is None or turn.delegated():
         return turn
     return _without_wait(turn, event)
 
@@ -315,22 +315,18 @@ def _gate_opened(state: State, event: Event) -> State:
 
 
 def _without_wait(turn: Turn, event: Event) -> Turn:
-    """The wait for an answer or a worker is over; it does not count as work (B7)."""
+    """The wait for an answer, delegates or a worker is over; it does not count as work (B7).
+
+    A turn that was given back goes on waiting, for its worker.
+    """
     since = event.at_ms if turn.asked_ms is None else turn.asked_ms
-    return replace(turn, asked_ms=None, waited_ms=turn.waited_ms + max(0, event.at_ms - since))
+    asked_ms = event.at_ms if turn.given_back() else None
+    return replace(turn, asked_ms=asked_ms, waited_ms=turn.waited_ms + max(0, event.at_ms - since))
 
 
 def _waited(state: State, event: Event) -> State:
-    """A gate is answered or closed; a turn that was given back goes on waiting, for its worker."""
-    return _change_turn(
-        state,
-        event,
-        lambda turn: (
-            replace(_without_wait(turn, event), asked_ms=event.at_ms)
-            if turn.given_back()
-            else _without_wait(turn, event)
-        ),
-    )
+    """A gate is answered or closed."""
+    return _change_turn(state, event, lambda turn: _without_wait(turn, event))
 
 
 def _gate_resolved(state: State, event: Event) -> State:

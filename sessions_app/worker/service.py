@@ -25,7 +25,7 @@ from sessions_app.control import reports
 from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
-from sessions_app.log import db, phases
+from sessions_app.log import db, phases, read
 from sessions_app.log.phases import LEASE_S
 from sessions_app.worker.background import Background, BackgroundNews
 from sessions_app.worker.heartbeat import Heartbeat
@@ -329,17 +329,13 @@ class Worker:
 
     def _has_workspace(self, session: str) -> bool:
         """Whether a turn that has worked already can go on here (J4)."""
-        from sessions_app.log.read import workspace_of
-
         try:
-            return Path(workspace_of(session)).is_dir()
+            return Path(read.workspace_of(session)).is_dir()
         except OSError:  # it cannot even be looked at
             return False
 
     def workspace(self, session: str) -> Path:
-        from sessions_app.log.read import workspace_of
-
-        path = Path(workspace_of(session))
+        path = Path(read.workspace_of(session))
         if path.is_relative_to(self._data_dir):
             path.mkdir(parents=True, exist_ok=True)
         if not path.is_dir():

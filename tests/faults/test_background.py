@@ -1,7 +1,6 @@
 """Declared background processes with a real worker (E13): listed, killed, spared, and gone with their worker."""
 
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ from tests.support.model_server import ModelServer, call, say
 from tests.support.running import ENDLESS, Running
 from tests.support.waiting import stays_true, wait_until
 from tests.support.world import person
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-        assert server.violations == []
 
 
 def serving(server: ModelServer) -> Running:

@@ -1,7 +1,6 @@
 """Delegates at work (G), with real processes: one slot, a stopped subtree, deaths, and hand-overs in between."""
 
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,13 +10,6 @@ from tests.conftest import MakeStack
 from tests.support.model_server import ModelServer, ScriptedReply, Seen, call, say
 from tests.support.running import ENDLESS, Running
 from tests.support.waiting import stays_true, wait_until
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-        assert server.violations == []
 
 
 def chain(seen: Seen) -> ScriptedReply:

@@ -1,7 +1,6 @@
 """Turns that move from worker to worker (J4): real processes, SIGTERM, drain, and nothing done twice."""
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,13 +15,6 @@ from tests.support.waiting import wait_until
 
 ONCE = "echo run >> ran; until [ -e go ]; do sleep 0.05; done; echo finished"
 """A command that notes each of its runs and ends when somebody makes the file `go`."""
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-        assert server.violations == []
 
 
 def leave(stack: Stack, number: int = 0) -> None:

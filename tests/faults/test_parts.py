@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -77,13 +76,6 @@ class Everything:
         for session in self.sessions.values():
             session.submit("Are you there?")
             session.until("TurnDone", timeout_s=60)
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-        assert server.violations == []
 
 
 def warden_pid(stack: Stack) -> int:

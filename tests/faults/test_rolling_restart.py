@@ -1,7 +1,6 @@
 """A rolling restart of two workers under fifty running turns (J4): what is interrupted, and that nothing runs twice."""
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -82,13 +81,6 @@ class Fifty:
         for session in self.sessions["steps"]:
             runs = session.file("ran").read_text().split()
             assert runs == [str(n) for n in range(len(runs))], "each command of the row ran once"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-        assert server.violations == []
 
 
 def workers(stack: Stack) -> list[str]:

@@ -141,6 +141,7 @@ def phase_of(turn: Turn, context: Context) -> str:
 
 def settle_rest(course: Course, loop: Loop, turn: Turn, why: str, known: dict[str, Settlement]) -> list[Settlement]:
     """Close the turn's gates, its idle delegates and every open call; `known` is what is known of started ones (C4)."""
+    course.add(*closed(loop, turn, "ended" if turn.mark is None else "stop"))
     for child in course.state.below(loop):
         _close(course, child.id)
     settlements = []
@@ -163,7 +164,6 @@ def interrupted(course: Course, loop_id: str, command: EndTurn) -> None:
     assert turn is not None
     request = None if turn.mark is None else course.state.requests[turn.mark]
     left = survivors(turn, context)
-    course.add(*closed(loop, turn, "ended" if request is None else "stop"))
     settlements = settle_rest(course, loop, turn, "Not run: the turn ended first.", dict(command.settlements))
     ended = [process for settlement in settlements for process in settlement.processes.get("ended", ())]
     left += [process for settlement in settlements for process in settlement.processes.get("surviving", ())]

@@ -255,7 +255,6 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
     if not end_below(course, loop, command.request):
         return course.decision({"marked": False, "outcome": "waiting"})
     loop, turn = held_turn(course.state, command.turn, command.epoch)
-    course.add(*closed(loop, turn, "ended"))
     settle_rest(course, loop, turn, "The turn failed.", {})
     data: dict[str, object] = {
         "error": {"code": command.code, "detail": command.detail},

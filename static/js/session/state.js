@@ -136,26 +136,30 @@ function paid(state, event) {
   return { ...next, spent: { cost: spent.cost + cost, day, day_cost: cost + (spent.day === day ? spent.day_cost : 0) } };
 }
 
-/** The wait for an answer or a worker is over; it does not count as work (B7). @param {Turn} turn @param {LogEvent} event @returns {Turn} */
+/**
+ * The wait for an answer, delegates or a worker is over; it does not count as work (B7). A turn that was given back goes on
+ * waiting, for its worker.
+ * @param {Turn} turn @param {LogEvent} event @returns {Turn}
+ */
 function withoutWait(turn, event) {
   const at = Date.parse(event.at);
-  return { ...turn, asked_ms: null, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) };
+  return { ...turn, asked_ms: turn.worker ? null : at, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) };
 }
 
-/** A gate is answered or closed; a turn that was given back goes on waiting, for its worker. @param {State} state @param {LogEvent} event @returns {State} */
+/** A gate is answered or closed. @param {State} state @param {LogEvent} event @returns {State} */
 function waited(state, event) {
-  return changeTurn(state, event, (turn) => ({ ...withoutWait(turn, event), asked_ms: turn.worker ? null : Date.parse(event.at) }));
+  return changeTurn(state, event, (turn) => withoutWait(turn, event));
 }
 
 /** Whether an event is about that call of that turn. @param {LogEvent} event @param {{ call: string, turn: string }} each */
 const names = (event, each) => each.turn === event.turn && each.call === event.data.call;
 
-/** With its last delegate a turn's wait for them is over, unless it waits for a worker, too. @param {Turn} turn @param {LogEvent} event @returns {Turn} */
+/** With its last delegate a turn's wait for them is over. @param {Turn} turn @param {LogEvent} event @returns {Turn} */
 function withoutDelegates(turn, event) {
   const calls = turn.calls || [];
   const settled = calls.find((call) => call.call === event.data.call);
   const waits = calls.some((call) => call.status === "started" && call.child);
-  return !settled?.child || waits || !turn.worker ? turn : withoutWait(turn, event);
+  return !settled?.child || waits ? turn : withoutWait(turn, event);
 }
 
 /** How long a turn has worked, without its waits (B7). @param {Turn} turn @param {number} now */
