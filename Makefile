@@ -6,6 +6,8 @@ PY := $(BIN)/python
 # Named after the place, as an editable install points there: a moved repository is installed anew.
 STAMP := $(VENV)/.installed-$(shell echo "$(CURDIR)" | cksum | cut -d' ' -f1)
 ARGS ?=
+# The checker of the pages' scripts; nothing that runs needs Node.
+TYPESCRIPT := 5.9.3
 # Two test processes, each with its own servers; whole files stay together, as a stack is a heavy thing.
 JOBS ?= 2
 
@@ -24,11 +26,12 @@ test: setup browser  ## run all tests (ARGS="tests/log -k chain"; JOBS=1 for one
 	@echo "==> Running the tests"
 	@exec $(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
-check: setup  ## lint, formatting, types, import contracts, migrations
+check: setup  ## lint, formatting, types (Python's and, where Node is, the pages'), import contracts, migrations
 	@echo "==> ruff: lint"; $(PY) -m ruff check .
 	@echo "==> ruff: formatting"; $(PY) -m ruff format --check .
 	@echo "==> mypy --strict"; $(PY) -m mypy
 	@echo "==> import contracts"; $(BIN)/lint-imports
+	@echo "==> JavaScript: types from JSDoc"; if command -v npx >/dev/null; then npx --yes --package typescript@$(TYPESCRIPT) tsc -p jsconfig.json; else echo "left out: no Node here"; fi
 	@echo "==> migrations are complete"; $(PY) -W ignore::RuntimeWarning -m steerweb makemigrations --check --dry-run
 
 bench: setup  ## measure stops, appends and fan-out (ARGS="--json")

@@ -32,6 +32,7 @@ export class Blocks {
         added.push(block);
       }
       if (block.kind === "note") dom.drawNote(block.item);
+      /** @type {Element | null} */
       const next = before ? before.nextElementSibling : column.firstElementChild;
       if (next !== dom.element) before ? before.after(dom.element) : column.prepend(dom.element);
       before = dom.element;

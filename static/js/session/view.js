@@ -8,7 +8,7 @@
  * @typedef {{ is: string, at: number, tool?: string, writing?: boolean, nextAt?: string, attempt?: number }} Phase
  * @typedef {{ id: string, loop: string | null, index: number | null, input: string | null, by: Actor | null, at: string | null,
  *   endedAt: string | null, headless?: boolean, status: string, end: LogEvent | null, reason: string | null, items: Item[], keys: Map<string, Item>,
- *   finished: Set<number>, events: LogEvent[], phase: Phase | null, cost: unknown, stamp: number }} TurnView
+ *   finished: Set<number | null>, events: LogEvent[], phase: Phase | null, cost: unknown, stamp: number }} TurnView
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, event: LogEvent, item: Item }} Block
  * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
@@ -74,7 +74,7 @@ export class View {
     const turn = !event.turn ? null : later ? this.turns.get(event.turn) || null : this.turn(event);
     if (event.actor.kind === "person") this.people.set(event.actor.id, event.actor.name);
     if (!later) this.file(event, turn);
-    RULES[event.type]?.(this, event, turn);
+    RULES[event.type]?.(this, event, /** @type {TurnView} */ (turn));
     if (turn) this.touch(turn);
     else if (agent) this.touchAgent(agent);
   }
@@ -225,9 +225,13 @@ export class View {
 
   /** Every note, wherever it stands. @returns {{ item: Item, turn: TurnView | null }[]} */
   #notes() {
-    const blocks = [this.blocks, ...[...this.agents.values()].map((agent) => agent.blocks)].flat();
-    return blocks.flatMap((block) =>
-      block.kind === "note" ? [{ item: block.item, turn: null }] : block.turn.items.filter((item) => item.kind === "note").map((item) => ({ item, turn: block.turn })));
+    /** @type {{ item: Item, turn: TurnView | null }[]} */
+    const notes = [];
+    for (const block of [this.blocks, ...[...this.agents.values()].map((agent) => agent.blocks)].flat()) {
+      if (block.kind === "note") notes.push({ item: block.item, turn: null });
+      else for (const item of block.turn.items) if (item.kind === "note") notes.push({ item, turn: block.turn });
+    }
+    return notes;
   }
 
   /** Names that no event said. What was told without one is told again. @param {{ id: string, name: string }[]} people */

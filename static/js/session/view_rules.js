@@ -3,7 +3,7 @@ import { actorName, apart, backgroundWords, fromDevice, leftWords, modeWords, ru
 
 /** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./state.js").LogEvent} LogEvent */
 
-/** @typedef {(view: View, event: LogEvent, turn: any) => void} Rule `turn` is there for events that belong to one */
+/** @typedef {(view: View, event: LogEvent, turn: TurnView) => void} Rule `turn` is there for events that belong to one */
 
 /** @param {View} view @param {LogEvent} event @param {TurnView} turn @param {string} id @param {Record<string, any>} values */
 function said(view, event, turn, id, values) {
@@ -88,6 +88,7 @@ function givenBack(view, event, id) {
  * Words that came back, for a note. To their author it gives them whole, since they may stand nowhere else: the page that
  * took them back may be gone, or its box may be full. What somebody took back is nobody else's news.
  * @param {View} view @param {{ id: string, reason: string, text: unknown }} given
+ * @returns {{ words: string, hidden: boolean, back?: unknown, quote?: unknown }}
  */
 export function returnedWords(view, { id, reason, text }) {
   const author = view.authors.get(id);
