@@ -26,7 +26,11 @@ class BackgroundNews:
 
 
 class Keeper(Protocol):
-    """Who takes a call over that runs on."""
+    """Who takes calls over that run on."""
+
+    def running(self, session: str) -> list[tuple[str, str]]:
+        """(turn, call) of what that session keeps running here, oldest first."""
+        ...
 
     def keep(self, spec: CallSpec, call: RunningCall, log: BackgroundLog) -> None:
         """Take over a call that the warden keeps already, and the log its output goes to."""
@@ -58,13 +62,9 @@ class Background:
             if (spec.turn, spec.call) == (turn, call):
                 running.kill()
 
-    def still(self, turn: str, call: str) -> bool:
-        """Whether a kept call of this name has not ended yet."""
-        return (turn, call) in self.calls()
-
-    def calls(self) -> list[tuple[str, str]]:
-        """(turn, call) of all that are kept, oldest first."""
-        return [(spec.turn, spec.call) for spec in self._kept.values()]
+    def running(self, session: str) -> list[tuple[str, str]]:
+        """(turn, call) of what that session keeps running here, oldest first."""
+        return [(spec.turn, spec.call) for spec in self._kept.values() if spec.session == session]
 
     async def end_all(self) -> None:
         """Have all of them ended; returns when each one's end was told."""

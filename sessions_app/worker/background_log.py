@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Final
 
 LOG_BYTES: Final = 10 * 1024 * 1024
+KEPT_LOGS: Final = 32
+"""Files in a folder: with a new one the oldest go whose commands have ended."""
 LEFT_OUT: Final = b"\n[the rest of the output is left out]\n"
 _NAME_CHARACTERS: Final = 80
 # One for all: a disk that hangs takes this thread and no other.
 _WRITER: Final = ThreadPoolExecutor(1, thread_name_prefix="background-logs")
+_open: set[Path] = set()
 _log = logging.getLogger(__name__)
 
 
@@ -27,6 +30,7 @@ class BackgroundLog:
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
+        _open.add(path)
         self._handle = handle
         self._lock = threading.Lock()
         self._waiting = bytearray()
@@ -37,6 +41,7 @@ class BackgroundLog:
     def create(cls, folder: Path, call: str) -> "BackgroundLog":
         """A new file for a call, whose id may have been used before; raises OSError. Blocking."""
         folder.mkdir(parents=True, exist_ok=True)
+        _make_room(folder.absolute())
         name = re.sub(r"[^A-Za-z0-9_-]", "_", call)[:_NAME_CHARACTERS]
         for number in count(1):
             path = folder.absolute() / (f"{name}.log" if number == 1 else f"{name}_{number}.log")
@@ -88,6 +93,7 @@ class BackgroundLog:
             with contextlib.suppress(OSError):
                 os.close(self._handle)
             self._handle = -1
+            _open.discard(self.path)
 
     def _append(self, piece: bytearray) -> None:
         view = memoryview(piece)
@@ -98,3 +104,15 @@ class BackgroundLog:
             if not self._refused:
                 _log.warning("output of a background command is left out: %s", error)
             self._refused = True
+
+
+def _make_room(folder: Path) -> None:
+    ended = sorted((path for path in folder.glob("*.log") if path not in _open), key=_written_at)
+    for path in ended[: max(0, len(ended) + 1 - KEPT_LOGS)]:
+        path.unlink(missing_ok=True)
+
+
+def _written_at(path: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return path.lstat().st_mtime_ns
+    return 0

@@ -86,7 +86,7 @@ async def test_a_server_runs_on_and_its_file_has_all_its_output(tmp_path: Path, 
         await until(lambda: "GET /?late" in log.read_text(), "the later output")
         assert log.read_text().startswith("early\n")
         assert "".join(emitted) == live
-        assert (ward.background.calls(), ward.news) == ([(context.turn, "call_1")], [])
+        assert (ward.background.running(context.session), ward.news) == ([(context.turn, "call_1")], [])
 
 
 def _answers(port: int) -> bool:
@@ -98,10 +98,11 @@ def _answers(port: int) -> bool:
 @pytest.mark.rule("E13", "C4")
 async def test_a_command_that_ends_at_once_has_an_ordinary_result(tmp_path: Path) -> None:
     async with guarded(tmp_path) as ward:
-        outcome = await shell(tool_context(ward), "echo no such port; exit 3")
+        context = tool_context(ward)
+        outcome = await shell(context, "echo no such port; exit 3")
         assert outcome == ToolOutcome("error", "no such port\n", exit=3)
         await until(lambda: logs(ward) == [], "the end of the file")
-        assert (ward.background.calls(), ward.news) == ([], [])
+        assert (ward.background.running(context.session), ward.news) == ([], [])
 
 
 @pytest.mark.rule("E13")
@@ -132,7 +133,7 @@ async def test_a_stop_before_it_has_settled_ends_it(
         outcome = await running
         assert (outcome.outcome, outcome.output, outcome.background) == ("interrupted", "on\n", [])
         assert alive(token) == []
-        assert (ward.background.calls(), ward.news) == ([], [])
+        assert (ward.background.running(context.session), ward.news) == ([], [])
 
 
 @pytest.mark.rule("E13")
@@ -154,13 +155,13 @@ async def test_its_own_end_is_told_once(tmp_path: Path) -> None:
         context = tool_context(ward)
         outcome = await shell(context, "echo on; while [ ! -e go ]; do sleep 0.05; done; echo bye; exit 4")
         assert outcome.background != []
-        assert ward.background.still(context.turn, "call_1")
+        assert ward.background.running(context.session) == [(context.turn, "call_1")]
         (tmp_path / "go").touch()
         await until(lambda: ward.news, "the news")
         await ward.background.end_all()
         ids = (context.session, context.loop, context.turn, "call_1")
         assert ward.news == [BackgroundNews(*ids, ended=[], surviving=[], code=4, signal=None, killed_by=None)]
-        assert (ward.background.calls(), ward.background.still(context.turn, "call_1")) == ([], False)
+        assert ward.background.running(context.session) == []
         [log] = logs(ward)
         await until(lambda: log.read_text() == "on\nbye\n", "all of the output")
 
@@ -190,10 +191,28 @@ async def test_an_order_by_name_ends_all_of_that_name_and_no_other(tmp_path: Pat
         ward.background.kill(first.turn, "call_1")
         await until(lambda: len(ward.news) == 2, "both ends")
         assert [alive(token) != [] for token in tokens] == [False, False, True]
-        assert ward.background.calls() == [(other.turn, "call_1")]
+        assert ward.background.running(first.session) == []
+        assert ward.background.running(other.session) == [(other.turn, "call_1")]
         await ward.background.end_all()
         assert [news.killed_by for news in ward.news] == ["stop"] * 3
         assert alive(tokens[2]) == []
+
+
+@pytest.mark.rule("E13")
+async def test_a_session_has_so_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessions_app.worker.tools.shell.MOST_IN_BACKGROUND", 2)
+    async with guarded(tmp_path) as ward:
+        context, other = tool_context(ward), tool_context(ward)
+        token, unwanted = new_token(), new_token()
+        await asyncio.gather(*(shell(context, f"sleep {token}") for _ in range(2)))
+        refused = await shell(context, f"sleep {unwanted}")
+        assert refused.outcome == "error"
+        assert refused.output.startswith("2 commands of this session run in the background")
+        assert alive(unwanted) == []
+        assert (await shell(other, f"sleep {token}")).outcome == "ok"
+        ward.background.kill(context.turn, "call_1")
+        await until(lambda: len(ward.news) == 2, "both ends")
+        assert (await shell(context, f"sleep {token}")).outcome == "ok"
 
 
 @pytest.mark.rule("E13")
@@ -337,7 +356,8 @@ async def test_a_lapsed_lease_ends_what_is_kept(tmp_path: Path, database: str) -
 async def test_the_warden_s_end_ends_what_is_kept(tmp_path: Path) -> None:
     token = new_token()
     async with guarded(tmp_path) as ward:
-        assert (await shell(tool_context(ward), ESCAPE.format(token=token))).outcome == "ok"
+        context = tool_context(ward)
+        assert (await shell(context, ESCAPE.format(token=token))).outcome == "ok"
         await until(lambda: len(alive(token)) == ESCAPED, "the tree")
         await ward.warden.aclose()
         assert alive(token) == []
@@ -349,8 +369,9 @@ async def test_the_warden_s_end_ends_what_is_kept(tmp_path: Path) -> None:
 async def test_the_warden_s_death_ends_what_is_kept(tmp_path: Path) -> None:
     token = new_token()
     async with guarded(tmp_path) as ward:
-        assert (await shell(tool_context(ward), ESCAPE.format(token=token))).outcome == "ok"
+        context = tool_context(ward)
+        assert (await shell(context, ESCAPE.format(token=token))).outcome == "ok"
         os.kill(ward.warden.pid, signal.SIGKILL)
         await until(lambda: ward.gone and not alive(token), "the end of the tree")
         await ward.background.end_all()
-        assert (ward.background.calls(), ward.news) == ([], [])
+        assert (ward.background.running(context.session), ward.news) == ([], [])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.worker.background_log import LEFT_OUT, LOG_BYTES, BackgroundLog
+from sessions_app.worker.background_log import KEPT_LOGS, LEFT_OUT, LOG_BYTES, BackgroundLog
 from tests.support.waiting import wait_until
 
 
@@ -53,3 +53,17 @@ def _open_files(path: Path) -> int:
     """How many descriptors of this process are open on a file."""
     handles = [handle.readlink() for handle in Path("/proc/self/fd").iterdir() if handle.is_symlink()]
     return handles.count(path)
+
+
+@pytest.mark.rule("E13")
+def test_the_oldest_of_ended_commands_make_room(tmp_path: Path) -> None:
+    runs = BackgroundLog.create(tmp_path, "runs")
+    ended = [tmp_path / f"{number}.log" for number in range(KEPT_LOGS)]
+    for number, path in enumerate(ended):
+        path.write_text("said")
+        os.utime(path, ns=(number, number))
+    new = BackgroundLog.create(tmp_path, "new")
+    assert not ended[0].exists()
+    assert set(tmp_path.iterdir()) == {runs.path, new.path, *ended[1:]}
+    runs.discard()
+    new.discard()

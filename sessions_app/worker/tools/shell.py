@@ -14,6 +14,7 @@ from sessions_app.worker.tools.base import (
     Outcome,
     Schema,
     ToolContext,
+    ToolError,
     ToolOutcome,
     flag_argument,
     number_argument,
@@ -28,6 +29,8 @@ DEFAULT_TIMEOUT_S: Final = 600
 LONGEST_TIMEOUT_S: Final = 24 * 3600
 BACKGROUND_SETTLE_S: Final = 2.0
 """How long a background command may take to fail, or to say where it listens, before its call settles."""
+MOST_IN_BACKGROUND: Final = 16
+"""How many commands of one session run on at a time."""
 NOT_RUN: Final = "The turn was stopped before the command began; nothing was run."
 
 
@@ -79,6 +82,11 @@ class Shell:
 
 async def _in_background(spec: CallSpec, context: ToolContext, transcript: Transcript) -> ToolOutcome:
     """An ordinary result for a command that ends soon; any other is kept, and heard of in its log from then on."""
+    if len(context.keeper.running(context.session)) >= MOST_IN_BACKGROUND:
+        raise ToolError(
+            f"{MOST_IN_BACKGROUND} commands of this session run in the background, which is all it may have. Nothing "
+            "was run. A person can end one, or one can be told to end itself."
+        )
     # Before anything runs: where there can be no log, the model is told so, and nothing has to be ended.
     log = await asyncio.to_thread(BackgroundLog.create, context.scratch_home / "background", context.call)
     takers = [log.add, transcript.add]
