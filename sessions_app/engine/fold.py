@@ -409,8 +409,12 @@ def _rolled_up(state: State, loop: Loop, event: Event) -> State:
     data, turn = event.data, parent.turn
     if data["usage"] or loop.turn.unpriced:
         turn = with_cost(replace(turn, usage=add_usage(turn.usage, data["usage"])), data.get("cost"))
-    survivors = (*turn.survivors, *loop.turn.survivors)
-    turn = replace(turn, survivors=survivors, waited_ms=turn.waited_ms - active_ms(loop.turn, event.at_ms))
+    turn = replace(
+        turn,
+        survivors=(*turn.survivors, *loop.turn.survivors),
+        unknown=turn.unknown or data.get("processes", {}).get("unknown", False),
+        waited_ms=turn.waited_ms - active_ms(loop.turn, event.at_ms),
+    )
     return state.with_loop(replace(parent, turn=turn))
 
 

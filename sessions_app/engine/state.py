@@ -12,7 +12,7 @@ QueueChoice = Literal["run", "hold", "clear"]
 Mode = Literal["plan", "ask", "auto"]
 MODES: Final[tuple[Mode, ...]] = ("plan", "ask", "auto")
 """From the strictest to the loosest (I1)."""
-FOLD: Final = 3
+FOLD: Final = 4
 """Version of the fold. A stored state of another version takes no command until it is folded anew, by `prepare`, which
 `up` runs before anything else, or by `rebuild`."""
 
@@ -134,6 +134,7 @@ class Turn:
     cost: float | None = None
     mark: str | None = None
     survivors: tuple[Survivors, ...] = ()
+    unknown: bool = False
     mode: Mode = "auto"
     limits: Mapping[str, float] = field(default_factory=dict)
     unpriced: bool = False

@@ -384,6 +384,27 @@ def test_a_childs_survivor_that_has_ended_holds_nothing_in_its_parent() -> None:
     assert memory.turn.survivors == ()
 
 
+@pytest.mark.rule("E7", "J6", "G3")
+@pytest.mark.parametrize("end", ["answer", "stop"])
+def test_what_may_run_on_after_a_childs_worker_holds_what_waits_in_its_parent(end: str) -> None:
+    memory, _ = family()
+    memory.plan("x")
+    memory.call("x")
+    memory.end("sweep", cause="worker_lost", settlements={"x": c.Settlement("lost")}, unknown=True)
+    memory.at = LOOP
+    waiting = memory.submit("next")
+    memory.begin()
+    if end == "answer":
+        memory.answer("done all the same")
+    else:
+        memory.stop()
+        memory.end()
+    ended = memory.data("TurnDone" if end == "answer" else "TurnInterrupted")[-1]
+    assert (ended["note"], ended["processes"]["unknown"]) == ("held_processes", True)
+    assert memory.inbox == [f"-{waiting}"]
+    check(memory)
+
+
 @pytest.mark.rule("K1", "G3")
 def test_closing_the_session_ends_a_family_from_below() -> None:
     memory, loops = family(2)

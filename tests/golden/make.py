@@ -277,6 +277,21 @@ def delegates(memory: Memory) -> None:
     memory.begin()
 
 
+def delegate_lost(memory: Memory) -> None:
+    """A delegate's worker dies, nobody knows with what; its parent is in the next step when this is told."""
+    memory.start("Have it measured.")
+    memory.plan_delegates("a")
+    child = memory.delegate("a", "measure it")
+    memory.at = child
+    memory.resume()
+    memory.plan("x")
+    memory.call("x")
+    memory.end("sweep", cause="worker_lost", settlements={"x": c.Settlement("lost")}, unknown=True)
+    memory.at = LOOP
+    memory.submit("Then measure it yourself.")
+    memory.begin()
+
+
 def handed_over(memory: Memory) -> None:
     """A turn moves from worker to worker at a gate, at a safe point and in a reply; the last time nobody takes it."""
     memory.mode("ask")
@@ -316,7 +331,7 @@ TALES: Final[dict[str, Callable[[Memory], None]]] = {
     for tale in (
         plain_turn, calls, stop_in_a_call, stop_in_a_reply, superseded_answer, urgent_skip, queue, worker_lost,
         survivor, survivor_at_work, survivor_gone, failed, close, approvals, modes, folded, retried, budget,
-        delegates, handed_over, background,
+        delegates, delegate_lost, handed_over, background,
     )
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from sessions_app.engine.actors import actor_from
 from sessions_app.engine.commands import EndTurn, Settlement
 from sessions_app.engine.decide.context import Context, Decision
 from sessions_app.engine.decide.course import Course
-from sessions_app.engine.decide.fates import Aftermath, Column, fates, held_note, return_all, survivors
+from sessions_app.engine.decide.fates import Aftermath, Column, fates, held_note, outlived, return_all, survivors
 from sessions_app.engine.decide.gates import closed, open_gates
 from sessions_app.engine.decide.settling import WITH_ITS_PARENT, settle, settled, unsettled
 from sessions_app.engine.events import Draft
@@ -22,9 +22,9 @@ from sessions_app.engine.state import Loop, Request, State, Turn, add_usage, tot
 
 def holding(state: State, turn: Turn, context: Context) -> dict[str, Any]:
     """What the terminal of a turn that was not interrupted says of its survivors; nothing where there are none."""
-    if not turn.survivors:
+    if not outlived(turn):
         return {}
-    processes = {"ended": [], "surviving": survivors(turn, context), "unknown": False}
+    processes = {"ended": [], "surviving": survivors(turn, context), "unknown": turn.unknown}
     return {"processes": processes, **held_note(state)}
 
 
@@ -167,7 +167,8 @@ def interrupted(course: Course, loop_id: str, command: EndTurn) -> None:
     settlements = settle_rest(course, loop, turn, "Not run: the turn ended first.", dict(command.settlements))
     ended = [process for settlement in settlements for process in settlement.processes.get("ended", ())]
     left += [process for settlement in settlements for process in settlement.processes.get("surviving", ())]
-    alive = bool(left) or command.unknown
+    unknown = command.unknown or turn.unknown
+    alive = bool(left) or unknown
     column: Column = "survivors" if alive else _column(request, command)
     rest = fates(course.state, loop, turn, column, context, request)
     why = _whose(command, request, context)
@@ -179,7 +180,7 @@ def interrupted(course: Course, loop_id: str, command: EndTurn) -> None:
         "settled_ms": max(0, context.now_ms - request.at_ms) if request is not None else command.settled_ms,
         "steps_kept": turn.kept,
         "cut_off": dict(command.cut_off) if any(command.cut_off.values()) else {"text": ""},
-        "processes": {"ended": ended, "surviving": left, "unknown": command.unknown},
+        "processes": {"ended": ended, "surviving": left, "unknown": unknown},
         "gates": open_gates(turn),
         "inputs": rest.inputs,
         "steers": rest.steers,

@@ -70,6 +70,11 @@ class Aftermath:
         self.events.append(draft)
 
 
+def outlived(turn: Turn) -> bool:
+    """Whether something still runs, or may, of what the turn and the delegates that have ended in it started (E7)."""
+    return turn.unknown or bool(turn.survivors)
+
+
 def survivors(turn: Turn, context: Context) -> list[dict[str, Any]]:
     """What is still running of the turn's settled calls, `{pid, command}` each; an erased command (A3) is left out."""
     left = [process for each in turn.survivors for process in context.payload(each.seq)["processes"]["surviving"]]
@@ -89,7 +94,7 @@ def fates(
     Beside what survived a call of the turn nothing may start, however the turn ended (E7, F). A delegate with human
     inputs that may run goes on with them; else it closes, and nothing can wait there any more (G3).
     """
-    if turn.survivors:
+    if outlived(turn):
         column = "survivors"
     result = Aftermath(loop, context, turn.id, request, None if request is None else request.id)
     if state.status == "closing":

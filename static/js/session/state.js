@@ -13,7 +13,7 @@
  * @typedef {{ id: string, kind: string, tool: string, seq: number }} Rule
  * @typedef {{ id: string, index: number, opening: Input, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
- *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], mode: string, limits: Record<string, number>,
+ *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], unknown: boolean, mode: string, limits: Record<string, number>,
  *   unpriced: boolean, waited_ms: number, asked_ms: number | null, planned: number | null, repeats: number,
  *   delegates: number, attempt: number }} Turn
  * @typedef {{ call: string, turn: string, seq: number, at_ms: number, worker: string,
@@ -28,7 +28,7 @@
  *   spent: { cost: number, day: number, day_cost: number } }} State
  */
 
-export const FOLD = 3;
+export const FOLD = 4;
 
 /** The state before the first event. @returns {State} */
 export function initial() {
@@ -177,7 +177,8 @@ function rolledUp(state, loop, event) {
     turn = { ...turn, usage: addUsage(turn.usage, usage), cost: cost === null ? turn.cost : (turn.cost || 0) + cost, unpriced: turn.unpriced || cost === null };
   }
   const waited_ms = turn.waited_ms - activeMs(loop.turn, Date.parse(event.at));
-  return withLoop(state, { ...parent, turn: { ...turn, waited_ms, survivors: [...turn.survivors, ...loop.turn.survivors] } });
+  const unknown = turn.unknown || Boolean(event.data.processes?.unknown);
+  return withLoop(state, { ...parent, turn: { ...turn, waited_ms, unknown, survivors: [...turn.survivors, ...loop.turn.survivors] } });
 }
 
 /** The cause of a stop by the kind of its actor, where nothing else is said (E8). @type {Record<string, string>} */
@@ -268,7 +269,7 @@ const RULES = {
     const opening = /** @type {Input} */ (loopOf(state, event).inbox.find((entry) => entry.id === data.input));
     const turn = {
       id: event.turn || "", index: data.index, opening, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
-      step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], mode: loopOf(state, event).mode,
+      step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], unknown: false, mode: loopOf(state, event).mode,
       limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
       delegates: 0, attempt: 1,
     };
