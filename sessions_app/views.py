@@ -120,7 +120,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
         "stop_note": STOP_NOTES.get(request.GET.get("stop", ""), "") or _late_note(request, events),
         "receipt": review.receipt(events, request.GET.get("stopped", "")),
         "boot": {
-            "session": shown, "you": you, **snapshot, "events": events, "more": more, "rules": rules,
+            "session": shown, "you": you, **snapshot, "events": events, "rules": rules,
             "now": instant(watching.now()), "members": members,
         },
     })  # fmt: skip

@@ -7,10 +7,10 @@ from sessions_app import control
 from sessions_app.api import replies, requests
 from sessions_app.api.answers import answer, page_of_bytes
 from sessions_app.api.fields import Id, Seq
-from sessions_app.api.queries import EventsQuery, TextQuery, only
+from sessions_app.api.queries import EventsQuery, TextQuery, TurnsQuery, only
 from sessions_app.api.reading import audience_of, role_in
 from sessions_app.api.signed_in import command_id, who
-from sessions_app.log import read
+from sessions_app.log import outline, read
 
 router = Router(tags=["events"])
 
@@ -27,6 +27,14 @@ def events(request: HttpRequest, session: Id, query: Query[EventsQuery]) -> Http
     return page_of_bytes(
         *read.page(session, query.after or 0, query.before, query.limit, types, query.loop, query.order, audience)
     )
+
+
+@router.get("/sessions/{session}/turns", response={200: replies.TurnPage})
+def turns(request: HttpRequest, session: Id, query: Query[TurnsQuery]) -> HttpResponse:
+    """The turns of the session's own agent, newest first: where each begins in the log, and how it ended."""
+    only(request, TurnsQuery)
+    role_in(who(request), session)
+    return answer(outline.turns(session, query.before, query.limit))
 
 
 @router.get("/sessions/{session}/texts/{ref}", response={200: replies.TextPart})

@@ -34,6 +34,13 @@ class EventsQuery(QueryShape):
     order: Literal["asc", "desc"] = "asc"
 
 
+class TurnsQuery(QueryShape):
+    """Which turns: those numbered below `before`."""
+
+    before: int | None = Field(default=None, ge=1, le=MAX_SEQ)
+    limit: int = Field(default=200, ge=1, le=MAX_EVENTS)
+
+
 class TextQuery(QueryShape):
     """Which part of a text, in code points."""
 

@@ -139,6 +139,28 @@ class EventPage(Reply):
     next: int | None
 
 
+class OutlinedTurn(Reply):
+    """A turn, by its number. `seq` is its `TurnStarted`; `end` is null while it runs.
+
+    `cause` and `by` say why and by whom it was interrupted.
+    """
+
+    turn: str
+    index: int
+    seq: int
+    at: str
+    end: Literal["TurnDone", "TurnFailed", "TurnInterrupted"] | None
+    cause: str | None
+    by: dict[str, str] | None
+
+
+class TurnPage(Reply):
+    """`next` is the `before` of the following page."""
+
+    items: list[OutlinedTurn]
+    next: int | None
+
+
 class TextPart(Reply):
     """A part of a long text. `offset` and `total` count Unicode code points."""
 

@@ -123,11 +123,12 @@ class BlockDom {
   /** @param {TurnView} turn */
   #drawHeader(turn) {
     const header = /** @type {HTMLElement} */ (this.header);
-    const mark = [turn.index, turn.by?.id, turn.at, turn.status, turn.endedAt, turn.cost, turn.headless].join("|");
+    const mark = [turn.index, turn.by?.id, turn.at, turn.status, turn.endedAt, turn.cost, turn.headless, turn.goesOn].join("|");
     if (mark === this.headed) return;
     this.headed = mark;
     const length = el("span", { class: "num" });
-    if (turn.at && !turn.endedAt) count(length, () => waitsForWorker(turn) ? "waits for a worker" : `${turn.status === "stopping" ? "stopping, " : "running "}${counting(since(/** @type {string} */ (turn.at)))}`);
+    if (turn.goesOn) stopCounting(length);
+    else if (turn.at && !turn.endedAt) count(length, () => waitsForWorker(turn) ? "waits for a worker" : `${turn.status === "stopping" ? "stopping, " : "running "}${counting(since(/** @type {string} */ (turn.at)))}`);
     else if (turn.at && turn.endedAt) write(length, duration(turn.end?.data.duration_ms ?? Date.parse(turn.endedAt) - Date.parse(turn.at)));
     else stopCounting(length);
     fill(
@@ -138,8 +139,9 @@ class BlockDom {
       length,
       money(turn.cost) !== "" && el("span", { class: "num" }, money(turn.cost)),
       (turn.at === null || turn.headless) && el("span", {}, "its beginning is further up"),
+      turn.goesOn && el("span", {}, "it goes on further down"),
     );
-    setAttribute(/** @type {Element} */ (this.element), "data-is", turn.status);
+    setAttribute(/** @type {Element} */ (this.element), "data-is", turn.goesOn ? "part" : turn.status);
     setAttribute(/** @type {Element} */ (this.element), "aria-label", turn.index === null ? "A turn" : `Turn ${turn.index}`);
   }
 }

@@ -7,7 +7,7 @@ import { Agents } from "./agents.js";
 import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
 import { listenDialogs, typing } from "./dialogs.js";
-import { Older } from "./older.js";
+import { Pages } from "./pages.js";
 import { drawPresence } from "./presence.js";
 import { Queue, firstPaused } from "./queue.js";
 import { Receipt } from "./receipt.js";
@@ -76,21 +76,21 @@ const sayForm = document.getElementById("say");
 const strip = new Strip({ title: byId("title"), state: byId("state"), paused: byId("paused"), connection: byId("connection"), announce: byId("announce") });
 const timeline = new Timeline({
   place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
-  context: { readText, rules: view.rules, putInBox: sayForm && ((text) => composer?.putIn(text)), retry: can("submit") ? (input) => attempt(() => call("POST", `/sessions/${session}/inputs/${input}/retry`)) : null }, onDrawn: drawAround, onTrimmed: (oldest) => older.trimmed(oldest),
+  context: { readText, rules: view.rules, putInBox: sayForm && ((text) => composer?.putIn(text)), retry: can("submit") ? (input) => attempt(() => call("POST", `/sessions/${session}/inputs/${input}/retry`)) : null }, onDrawn: drawAround, onEnd: () => pages.toLive(),
 });
-const older = new Older({
-  session, oldest: boot.events[0]?.seq || 1, more: boot.more, place: byId("older"), scroller: byId("line"), view, draw: () => timeline.draw(),
+const pages = new Pages({
+  session, oldest: boot.events[0]?.seq || 1, live: view, timeline, scroller: byId("line"), older: byId("older"), later: byId("later"), readState: () => state,
 });
 const leaveDrawer = () => /** @type {HTMLDialogElement} */ (byId("drawer")).close();
-const side = new Side({ turns: byId("turns"), show: (key) => {
+const side = new Side({ place: byId("turns"), session, jump: (turn, seq) => {
   leaveDrawer();
-  timeline.show(key);
+  return pages.jump(turn, seq);
 } });
 const agents = new Agents({
   place: byId("agents"), list: byId("background"), can: you.can, kill: (call, turn) => command("kill", { call, turn }),
   show: (loop) => {
     leaveDrawer();
-    timeline.showAgent(loop);
+    pages.showAgent(loop);
   },
   stop: (loop) => {
     leaveDrawer();
@@ -122,7 +122,7 @@ const queue = new Queue({
 const stopForm = document.getElementById("stop");
 const approvals = new Approvals({
   place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, rules: view.rules, putInBox: null, retry: null },
-  show: () => timeline.toEnd(), tell, keep: (text) => Boolean(composer?.giveBack(text)), leave: () => byId("line").focus({ preventScroll: true }),
+  show: () => pages.toLive(), tell, keep: (text) => Boolean(composer?.giveBack(text)), leave: () => byId("line").focus({ preventScroll: true }),
 });
 const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, readState: () => state, view });
 const stop = stopForm && new Stop({
@@ -159,7 +159,7 @@ const FRAMES = {
     live = true;
     for (const piece of early.splice(0)) stream(piece);
     byId("timeline").setAttribute("aria-live", "polite"); // what was there before is not news
-    void older.findWords(state);
+    void pages.findWords();
   },
   delta: (frame) => void (live ? stream(frame) : early.push(frame)),
   stopping: (frame) => view.acknowledged(frame),

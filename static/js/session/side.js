@@ -1,41 +1,122 @@
-/** The column beside the timeline: the turns to jump to. */
-import { el, fill } from "../dom.js";
+/** The column beside the timeline: the turns to jump to, all of them. */
+import { button, el, fill } from "../dom.js";
 import { actorName, byPerson } from "../words.js";
+import { call } from "../rest.js";
 import { waitsForWorker } from "./blocks.js";
+import { primary } from "./state.js";
 import { asked } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView */
+/** @typedef {{ turn: string, index: number | null, seq: number, dot: string, words: string, current: boolean }} Row */
 
 /** Turns that nobody stopped. */
 const LOST = /** @type {Record<string, string>} */ ({ worker_lost: "worker died", worker_shutdown: "worker shut down", closing: "closed" });
 const STATUS = /** @type {Record<string, [string, string]>} */ ({ running: ["live", "running"], stopping: ["stop", "stopping"], done: ["done", "done"], failed: ["none", "failed"], stopped: ["stop", "stopped"] });
+const ENDS = /** @type {Record<string, string>} */ ({ TurnDone: "done", TurnFailed: "failed", TurnInterrupted: "stopped" });
+/** From so many turns on one goes to a number rather than down a list. */
+const MANY = 30;
+const PAGE = 200;
 
 export class Side {
-  /** @param {{ turns: HTMLElement, show: (key: string) => void }} parts */
-  constructor({ turns, show }) {
-    this.turns = turns;
-    this.show = show;
+  /** @param {{ place: HTMLElement, session: string, jump: (turn: string, seq: number) => Promise<void> }} options */
+  constructor({ place, session, jump }) {
+    this.session = session;
+    this.jump = jump;
+    /** @type {Map<string, Row>} in the order of their numbers */
+    this.rows = new Map();
+    this.turns = 0;
     this.drawn = "";
+    this.says = el("p", { class: "muted small", role: "status" });
+    this.number = /** @type {HTMLInputElement} */ (el("input", { type: "number", min: "1", required: true, inputmode: "numeric", "aria-label": "Number of the turn", placeholder: "Number" }));
+    this.form = el("form", { class: "goto field", hidden: true, on: { submit: (event) => this.#goTo(event) } }, this.number, el("button", { class: "btn" }, "Go"));
+    this.earlier = button("Earlier turns", () => this.#loadEarlier(), { kind: "quiet" });
+    this.list = el("div");
+    fill(place, this.form, this.says, this.earlier, this.list);
   }
 
-  /** @param {State} state @param {View} view */
+  /** @param {State} state @param {View} view the newest part */
   draw(state, view) {
     const asking = new Set(asked(state).map(({ turn }) => turn.id));
-    const turns = view.blocks.filter((block) => block.kind === "turn").map((block) => /** @type {{ turn: TurnView }} */ (block).turn);
-    const mark = JSON.stringify(turns.map((turn) => [turn.id, turn.index, turn.status, turn.by?.id, waitsForWorker(turn), asking.has(turn.id)]));
+    this.turns = primary(state)?.turns || 0;
+    for (const block of view.blocks) if (block.kind === "turn") this.rows.set(block.key, rowOf(block.turn, asking.has(block.key)));
+    const rows = [...this.rows.values()];
+    const mark = JSON.stringify([rows, this.turns]);
     if (mark === this.drawn) return;
     this.drawn = mark;
-    fill(this.turns, ...turns.map((turn) => this.#turnRow(turn, asking.has(turn.id))));
-    this.turns.lastElementChild?.scrollIntoView({ block: "nearest" });
+    this.form.hidden = this.turns < MANY;
+    this.number.max = String(this.turns);
+    this.number.title = `1 to ${this.turns}`;
+    this.earlier.hidden = (rows.find((row) => row.index !== null)?.index ?? 1) <= 1;
+    const focused = this.list.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.turn : null;
+    fill(this.list, ...rows.map((row) => this.#drawRow(row)));
+    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-turn="${focused}"]`))?.focus({ preventScroll: true });
+    else this.list.lastElementChild?.scrollIntoView({ block: "nearest" });
   }
 
-  /** @param {TurnView} turn @param {boolean} asks */
-  #turnRow(turn, asks) {
-    const [dot, words] = asks ? ["wait", "asks"] : waitsForWorker(turn) ? ["none", "waits"] : STATUS[turn.status];
-    const end = byPerson(turn.end?.data.cause) && turn.end ? `stopped, ${actorName(turn.end.actor)}` : LOST[turn.end?.data.cause] || words;
+  /** @param {Row} row */
+  #drawRow({ turn, index, seq, dot, words, current }) {
     return el(
-      "button", { type: "button", class: "row", "aria-current": turn.status === "running" || turn.status === "stopping", on: { click: () => this.show(turn.id) } },
-      el("i", { class: `dot ${dot}` }), el("span", {}, turn.index === null ? "…" : `Turn ${turn.index}`), el("small", {}, end),
+      "button", { type: "button", class: "row", "data-turn": turn, "aria-current": current, on: { click: () => this.#show(turn, seq) } },
+      el("i", { class: `dot ${dot}` }), el("span", {}, index === null ? "…" : `Turn ${index}`), el("small", {}, words),
     );
   }
+
+  /** @param {string} turn @param {number} seq */
+  #show(turn, seq) {
+    return this.#try(() => this.jump(turn, seq));
+  }
+
+  /** @param {SubmitEvent} event */
+  #goTo(event) {
+    event.preventDefault();
+    const index = this.number.valueAsNumber;
+    const known = [...this.rows.values()].find((row) => row.index === index);
+    if (known) return this.#show(known.turn, known.seq);
+    return this.#try(async () => {
+      const [row] = (await this.#read(index + 1, 1)).items;
+      if (row) await this.jump(row.turn, row.seq);
+    });
+  }
+
+  #loadEarlier() {
+    const first = [...this.rows.values()].find((row) => row.index !== null)?.index;
+    return this.#try(async () => {
+      const { items } = await this.#read(first || this.turns + 1, PAGE);
+      const known = [...this.rows];
+      this.rows = new Map([...items.reverse().map((/** @type {any} */ each) => [each.turn, outlined(each)]), ...known]);
+      fill(this.list, ...[...this.rows.values()].map((row) => this.#drawRow(row)));
+      this.drawn = "";
+    });
+  }
+
+  /** @param {number} before @param {number} limit */
+  #read(before, limit) {
+    return call("GET", `/sessions/${this.session}/turns?before=${before}&limit=${limit}`);
+  }
+
+  /** @param {() => Promise<void>} act */
+  async #try(act) {
+    this.says.textContent = "";
+    try {
+      await act();
+    } catch (error) {
+      this.says.textContent = `That part could not be loaded: ${/** @type {Error} */ (error).message}`;
+    }
+  }
 }
+
+/** @param {TurnView} turn @param {boolean} asks @returns {Row} */
+function rowOf(turn, asks) {
+  const [dot, words] = asks ? ["wait", "asks"] : waitsForWorker(turn) ? ["none", "waits"] : STATUS[turn.status];
+  const end = turn.end?.type === "TurnInterrupted" ? endWords(turn.end.data.cause, turn.end.actor) : words;
+  return { turn: turn.id, index: turn.index, seq: turn.events[0]?.seq || 0, dot, words: end, current: turn.status === "running" || turn.status === "stopping" };
+}
+
+/** @param {any} item of the outline @returns {Row} */
+function outlined({ turn, index, seq, end, cause, by }) {
+  const [dot, words] = STATUS[ENDS[end] || "running"];
+  return { turn, index, seq, dot, words: cause ? endWords(cause, by) : words, current: !end };
+}
+
+/** @param {string} cause @param {any} actor */
+const endWords = (cause, actor) => (byPerson(cause) ? `stopped, ${actorName(actor)}` : LOST[cause] || "stopped");

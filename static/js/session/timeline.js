@@ -8,15 +8,13 @@ import { Blocks } from "./blocks.js";
 /** @typedef {import("./view.js").View} View */
 
 const NEAR_END_PX = 48;
-/** Turns and notes kept on the page; older ones come back when one scrolls up. */
-const KEPT_BLOCKS = 400;
 
 export class Timeline {
   /**
    * @param {{ place: HTMLElement, column: HTMLElement, view: View, pill: HTMLButtonElement, more: HTMLElement,
-   *   context: import("./items.js").Context, onDrawn: () => void, onTrimmed: (oldest: number) => void }} options
+   *   context: import("./items.js").Context, onDrawn: () => void, onEnd: () => void }} options `onEnd`: somebody wants the newest
    */
-  constructor({ place, column, view, pill, more, context, onDrawn, onTrimmed }) {
+  constructor({ place, column, view, pill, more, context, onDrawn, onEnd }) {
     this.place = place;
     this.column = column;
     this.view = view;
@@ -24,7 +22,10 @@ export class Timeline {
     this.more = more;
     this.blocks = new Blocks(context);
     this.onDrawn = onDrawn;
-    this.onTrimmed = onTrimmed;
+    /** The newest part is shown, whose end can be followed. */
+    this.follows = true;
+    /** Called before each drawing, to keep what is shown bounded. */
+    this.bound = () => {};
     this.drawn = this.blocks.drawn;
     this.unseen = 0;
     this.scheduled = false;
@@ -32,7 +33,7 @@ export class Timeline {
     this.lastTop = 0;
     place.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     new ResizeObserver(() => this.atEnd && this.toEnd()).observe(place);
-    pill.addEventListener("click", () => this.toEnd());
+    pill.addEventListener("click", () => onEnd());
     column.addEventListener("click", (event) => this.#unfolded(event));
     this.covered = 0;
     this.pinned = 0;
@@ -69,15 +70,17 @@ export class Timeline {
     this.scheduled = true;
     const draw = () => {
       this.scheduled = false;
-      this.draw();
+      this.draw(true);
     };
     if (document.hidden) setTimeout(draw, 100);
     else requestAnimationFrame(draw);
   }
 
-  draw() {
+  /** @param {boolean} [news] what comes with it has just happened */
+  draw(news = false) {
+    const before = this.unseen;
     this.#keepingPlace(() => {
-      if (this.atEnd) this.#trim();
+      this.bound();
       this.#placeBlocks();
       for (const id of this.view.dirty) {
         const turn = this.view.turns.get(id);
@@ -85,8 +88,17 @@ export class Timeline {
       }
       this.view.dirty.clear();
     });
+    if (!news) this.unseen = before;
     this.#showPill();
     this.onDrawn();
+  }
+
+  /** Show another part, drawn with the next drawing. @param {View} view @param {boolean} follows it is the newest */
+  use(view, follows) {
+    this.view = view;
+    this.follows = follows;
+    if (!follows) this.atEnd = false;
+    for (const id of view.turns.keys()) view.dirty.add(id);
   }
 
   toEnd() {
@@ -94,12 +106,14 @@ export class Timeline {
     this.#scrolled();
   }
 
-  /** @param {string} key of a block */
+  /** @param {string} key of a block @returns {boolean} whether it is there */
   show(key) {
     const block = this.drawn.get(key);
-    if (!block) return;
+    if (!block) return false;
+    this.atEnd = false;
     block.element.scrollIntoView({ block: "start" });
     block.element.focus({ preventScroll: true });
+    return true;
   }
 
   /** The card of a delegate, unfolded with all it stands in. @param {string} loop */
@@ -129,7 +143,7 @@ export class Timeline {
     if (!(/** @type {Element} */ (event.target).closest(".fold, summary"))) return;
     requestAnimationFrame(() => {
       const { scrollTop, scrollHeight, clientHeight } = this.place;
-      this.atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+      this.atEnd = this.follows && scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
       this.#showPill();
     });
   }
@@ -139,11 +153,6 @@ export class Timeline {
       if (block.kind === "turn") this.view.dirty.add(block.key);
       else if (!block.item.hidden) this.unseen += 1;
     }
-  }
-
-  #trim() {
-    const oldest = this.view.trim(KEPT_BLOCKS);
-    if (oldest) this.onTrimmed(oldest);
   }
 
   /** @param {() => void} change what is seen stays at its place, or follows the end */
@@ -159,7 +168,7 @@ export class Timeline {
   #anchor() {
     const top = this.place.getBoundingClientRect().top + this.covered;
     const below = (/** @type {Element} */ element) => element.getBoundingClientRect().bottom > top;
-    let found = [...this.column.children].find((child) => child !== this.more && child.id !== "asks" && below(child)) || null;
+    let found = [...this.column.children].find((child) => child !== this.more && !["asks", "later"].includes(child.id) && below(child)) || null;
     while (found?.matches(".turn, .agent, .work, .inside")) {
       const inner = [...found.children].find(below);
       if (!inner) break;
@@ -170,7 +179,7 @@ export class Timeline {
 
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.place;
-    if (scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.atEnd = true;
+    if (this.follows && scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.atEnd = true;
     else if (scrollTop < this.lastTop) this.atEnd = false; // only a reader scrolls up; a growing dock does not
     this.lastTop = scrollTop;
     this.place.toggleAttribute("data-up", scrollHeight - scrollTop - clientHeight > this.pinned); // what is pinned is out of sight where it stands

@@ -8,7 +8,7 @@
  * @typedef {{ is: string, at: number, tool?: string, writing?: boolean, nextAt?: string, attempt?: number }} Phase
  * @typedef {{ id: string, loop: string | null, index: number | null, input: string | null, by: Actor | null, at: string | null,
  *   endedAt: string | null, headless?: boolean, status: string, end: LogEvent | null, reason: string | null, items: Item[], keys: Map<string, Item>,
- *   finished: Set<number | null>, events: LogEvent[], phase: Phase | null, cost: unknown, stamp: number }} TurnView
+ *   finished: Set<number | null>, events: LogEvent[], phase: Phase | null, cost: unknown, goesOn?: boolean, stamp: number }} TurnView `goesOn`: its end is further down
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, event: LogEvent, item: Item }} Block
  * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
@@ -347,14 +347,7 @@ export class View {
    * @param {LogEvent[]} events in order
    */
   prepend(events) {
-    const older = new View({}, this.you);
-    older.people = this.people;
-    older.rules = new Map(this.rules);
-    older.retries = this.retries;
-    older.main = this.main;
-    older.places = new Map(this.places);
-    older.tasks = new Map(this.tasks);
-    for (const event of events) older.apply(event);
+    const older = this.#fold(events);
     const first = this.blocks.findIndex((block) => block.kind === "turn");
     const edge = this.blocks.splice(0, first === -1 ? this.blocks.length : first);
     const again = edge.flatMap((block) => (block.kind === "note" ? [block.event] : []));
@@ -372,6 +365,51 @@ export class View {
     for (const turn of this.turns.values()) this.#findWords(turn);
     this.#tellAgain();
     for (const turn of older.turns.values()) this.touch(turn);
+  }
+
+  /** Events folded anew beside what is known here. @param {LogEvent[]} events in order @returns {View} */
+  #fold(events) {
+    const view = new View({}, this.you);
+    view.people = this.people;
+    view.rules = new Map(this.rules);
+    view.retries = this.retries;
+    view.main = this.main;
+    view.places = new Map(this.places);
+    view.tasks = new Map(this.tasks);
+    for (const event of events) view.apply(event);
+    return view;
+  }
+
+  /** Another part of the log, from before what is here. What had not ended in it ends further down, and is left out. @param {LogEvent[]} events in order @returns {View} */
+  part(events) {
+    const part = this.#fold(events);
+    part.texts = new Map([...this.texts, ...part.texts]);
+    part.authors = new Map([...this.authors, ...part.authors]);
+    this.#adopt(part);
+    const turn = unended(part.blocks);
+    if (turn) part.#cut(turn);
+    for (const each of part.turns.values()) part.#findWords(each);
+    part.#tellAgain();
+    return part;
+  }
+
+  /** @param {TurnView} turn */
+  #cut(turn) {
+    turn.goesOn = true;
+    turn.phase = null;
+    for (const item of turn.items) if (item.live || ["planned", "asked", "running"].includes(item.state)) turn.keys.delete(item.key);
+    turn.items = turn.items.filter((item) => turn.keys.has(item.key));
+  }
+
+  /** Every event that is shown, in order. @returns {LogEvent[]} */
+  events() {
+    const shown = this.blocks.flatMap((block) => (block.kind === "turn" ? block.turn.events : [block.event]));
+    return [...new Map([...shown, ...this.strays].map((event) => [event.seq, event])).values()].sort((a, b) => a.seq - b.seq);
+  }
+
+  /** How many events are shown, about. */
+  get size() {
+    return this.blocks.reduce((sum, block) => sum + (block.kind === "turn" ? block.turn.events.length : 1), 0);
   }
 
   /** Learn what was said in events from before the loaded part, without showing them. @param {LogEvent[]} events in order */
@@ -415,24 +453,37 @@ export class View {
     }
   }
 
-  /** Forget the oldest blocks, so that a page left open stays light. @param {number} keep @returns {number} seq of the oldest event kept, or 0 */
-  trim(keep) {
-    if (this.blocks.length <= keep) return 0;
-    for (const block of this.blocks.splice(0, this.blocks.length - keep)) if (block.kind === "turn") this.#forget(block.turn);
-    const first = this.blocks[0];
-    return first.kind === "turn" ? first.turn.events[0]?.seq || 0 : first.item.seq;
-  }
-
-  /** A turn, with the delegates in it. @param {TurnView} turn */
-  #forget(turn) {
-    this.turns.delete(turn.id);
-    for (const { child } of turn.items) {
-      if (!child) continue;
-      this.agents.delete(child.id);
-      for (const block of child.blocks) if (block.kind === "turn") this.#forget(block.turn);
+  /**
+   * Forget all but the newest events, so that a page left open stays light. What runs is kept, however old.
+   * @param {number} most @param {import("./state.js").State} state @returns {number} seq of the oldest event that is left
+   */
+  keep(most, state) {
+    const events = this.events().slice(-most);
+    const part = this.#fold(events);
+    for (const { id: loop, turn: running } of Object.values(state.loops)) {
+      const from = running && this.turns.get(running.id);
+      if (!from) continue;
+      const to = part.turns.get(from.id) || part.#begin(from.id, loop);
+      const headless = to.at === null;
+      carryLive(from, to);
+      Object.assign(to, { by: to.by || from.by, status: from.status, headless });
     }
+    this.#adopt(part);
+    this.texts = new Map([...this.texts].filter(([id]) => part.texts.has(id) || isWanted(state, id)));
+    Object.assign(this, { blocks: part.blocks, turns: part.turns, agents: part.agents, strays: part.strays });
+    this.settle(state);
+    for (const turn of this.turns.values()) {
+      this.#findWords(turn);
+      this.touch(turn);
+    }
+    this.#tellAgain();
+    return events[0].seq;
   }
 }
+
+/** What waits, or has opened what runs. @param {import("./state.js").State} state @param {string} id */
+const isWanted = (state, id) =>
+  Object.values(state.loops).some((loop) => loop.turn?.opening.id === id || [...loop.inbox, ...loop.steers].some((entry) => entry.id === id));
 
 /** What happens to a call's processes long after: said where it happens, not where the call stands. */
 const LATER = new Set(["KillRequested", "ProcessesEnded"]);

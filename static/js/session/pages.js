@@ -1,0 +1,187 @@
+/**
+ * Which part of the log is on the page: the newest, which grows with what happens, or another one that somebody reads.
+ * Either holds a bounded number of events, so that a page is as light with a hundred thousand of them.
+ */
+import { call } from "../rest.js";
+
+/** @typedef {import("./view.js").View} View @typedef {import("./state.js").LogEvent} LogEvent @typedef {import("./state.js").State} State */
+
+const PAGE = 400;
+/** Events of the part that is shown. */
+const MOST = 1_600;
+/** And so many are left of the newest part when it is cut. */
+const KEPT = 800;
+const WORDS_PAGE = 200;
+
+export class Pages {
+  /**
+   * @param {{ session: string, oldest: number, live: View, timeline: import("./timeline.js").Timeline, scroller: HTMLElement,
+   *   older: HTMLElement, later: HTMLElement, readState: () => State }} options `oldest`: seq of the first event of `live`
+   */
+  constructor({ session, oldest, live, timeline, scroller, older, later, readState }) {
+    this.session = session;
+    this.live = live;
+    this.oldest = oldest;
+    this.timeline = timeline;
+    this.readState = readState;
+    /** What another part shows; empty: the newest is shown. @type {LogEvent[]} */
+    this.events = [];
+    this.older = new Edge(older, scroller, "Earlier turns", () => this.#loadOlder());
+    this.later = new Edge(later, scroller, "Later turns", () => this.#loadLater());
+    timeline.bound = () => this.#bound();
+    this.#show();
+  }
+
+  /** Back to the newest, and to its end. */
+  toLive() {
+    if (this.events.length) this.#useLive();
+    this.timeline.toEnd();
+  }
+
+  /** Show a turn, wherever it is. @param {string} turn @param {number} seq of its first event */
+  async jump(turn, seq) {
+    if (this.#first <= seq && this.timeline.show(turn)) return;
+    if (seq >= this.oldest) {
+      this.#useLive();
+      this.timeline.show(turn);
+      return;
+    }
+    const [before, from] = await Promise.all([this.#read(`before=${seq}&limit=${PAGE / 4}&order=desc`), this.#read(`after=${seq - 1}&limit=${PAGE}`)]);
+    this.#usePart([...before.reverse(), ...from]);
+    this.timeline.show(turn);
+  }
+
+  /** An agent's card stands in the newest part. @param {string} loop */
+  showAgent(loop) {
+    if (this.events.length) this.#useLive();
+    this.timeline.showAgent(loop);
+  }
+
+  get #first() {
+    return this.events[0]?.seq ?? this.oldest;
+  }
+
+  async #loadOlder() {
+    const items = (await this.#read(`before=${this.#first}&limit=${PAGE}&order=desc`)).reverse();
+    if (!this.events.length && this.live.size + items.length <= MOST) {
+      this.live.prepend(items);
+      this.oldest = items[0]?.seq ?? 1;
+      this.#useLive();
+    } else {
+      const shown = this.events.length ? this.events : this.live.events();
+      this.#usePart([...items, ...shown].slice(0, MOST));
+    }
+  }
+
+  async #loadLater() {
+    const items = await this.#read(`after=${this.events[this.events.length - 1].seq}&limit=${PAGE}`);
+    const events = [...this.events, ...items];
+    const older = events.filter((event) => event.seq < this.oldest);
+    if (older.length === events.length && items.length) {
+      this.#usePart(events.slice(-MOST));
+      return;
+    }
+    const joined = older.slice(-KEPT);
+    this.live.prepend(joined);
+    this.oldest = joined[0]?.seq ?? this.oldest;
+    this.#useLive();
+  }
+
+  /** Before each drawing: who follows the end loses the oldest, who reads further up keeps what is there. */
+  #bound() {
+    if (this.events.length || this.live.size <= MOST) return;
+    if (!this.timeline.atEnd) this.events = this.live.events();
+    this.oldest = this.live.keep(KEPT, this.readState());
+    if (this.events.length) this.timeline.use(this.live.part(this.events), false);
+    this.#show();
+  }
+
+  /** @param {LogEvent[]} events */
+  #usePart(events) {
+    this.events = events;
+    const part = this.live.part(events);
+    if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState());
+    this.timeline.use(part, false);
+    this.#show();
+    this.timeline.draw();
+    void this.#findWords(part, events[0].seq);
+  }
+
+  #useLive() {
+    this.events = [];
+    this.timeline.use(this.live, true);
+    this.#show();
+    this.timeline.draw();
+  }
+
+  #show() {
+    this.older.show(this.#first > 1);
+    this.later.show(this.events.length > 0);
+  }
+
+  /** @param {string} query @returns {Promise<LogEvent[]>} */
+  async #read(query) {
+    return (await call("GET", `/sessions/${this.session}/events?${query}`)).items;
+  }
+
+  /** Words that were said before the newest part began. */
+  findWords() {
+    return this.#findWords(this.live, this.oldest);
+  }
+
+  /**
+   * Turns may open with messages that were queued long before, agents with tasks, and processes run on from then: fetch their words.
+   * @param {View} view @param {number} first seq of what it shows
+   */
+  async #findWords(view, first) {
+    const missing = [...view.turns.values()].some((turn) => turn.items.some((item) => item.kind === "said" && item.text === undefined));
+    const loops = Object.values(this.readState().loops);
+    const nameless = loops.some((loop) => loop.parent !== null && !view.tasks.has(loop.id));
+    const unnamed = loops.flatMap((loop) => loop.background).filter(({ turn, call: id }) => !view.background.has(`${turn} ${id}`));
+    for (const { seq } of unnamed) {
+      view.learn(await this.#read(`after=${seq - 1}&limit=1`).catch(() => []));
+      this.timeline.draw();
+    }
+    if ((!missing && !nameless && !view.lacksAuthor) || first <= 1) return;
+    const types = "InputQueued,InputChanged,SteerQueued,LoopStarted";
+    view.learn((await this.#read(`before=${first}&limit=${WORDS_PAGE}&order=desc&types=${types}`).catch(() => [])).reverse());
+    this.timeline.draw();
+  }
+}
+
+/** Where the part ends that is shown: more comes as one scrolls near, or presses. */
+class Edge {
+  /** @param {HTMLElement} place @param {HTMLElement} scroller @param {string} words @param {() => Promise<void>} load */
+  constructor(place, scroller, words, load) {
+    this.place = place;
+    this.words = words;
+    this.read = load;
+    this.loading = false;
+    this.button = /** @type {HTMLButtonElement} */ (place.querySelector("button"));
+    this.button.addEventListener("click", () => void this.load());
+    new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && void this.load(), { root: scroller, rootMargin: "400px 0px" }).observe(place);
+  }
+
+  async load() {
+    if (this.loading || this.place.hidden) return;
+    this.loading = true;
+    this.button.textContent = `Loading ${this.words.toLowerCase()}`;
+    const column = this.place.parentElement;
+    column?.setAttribute("aria-live", "off"); // what comes is no news
+    try {
+      await this.read();
+      this.button.textContent = this.words;
+    } catch (error) {
+      console.debug(error);
+      this.button.textContent = `${this.words} could not be loaded. Try again`;
+    } finally {
+      this.loading = false;
+      setTimeout(() => column?.setAttribute("aria-live", "polite"), 500);
+    }
+  }
+
+  /** @param {boolean} more */
+  show(more) {
+    this.place.hidden = !more;
+  }
+}

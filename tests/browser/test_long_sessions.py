@@ -1,0 +1,162 @@
+"""Sessions of any length: a page holds a bounded part of them, goes anywhere, and never loses what happens now."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.screens import Screens, Stream
+from tests.support.bulk import OUTPUT, repeat_turn
+from tests.support.world import World
+
+pytestmark = pytest.mark.usefixtures("database", "redis_url")
+Open = Callable[..., Screens]
+MOST_NODES = 40_000
+"""What a page of the largest part may hold; its events alone would need many times more."""
+
+
+def long_world(turns: int, outputs: int = 0) -> World:
+    """A session of so many turns with one call each, some with 5 kB of output."""
+    world = World.create("ana")
+    world.start("say it")
+    world.plan("c")
+    world.start_tool("c")
+    world.settle("c", output="said")
+    world.begin()
+    world.answer("It was said.")
+    repeat_turn(world, turns - 1, outputs)
+    return world
+
+
+def nodes(page: Page) -> int:
+    return int(page.evaluate("document.querySelectorAll('#timeline *').length"))
+
+
+def go_to(page: Page, number: int) -> None:
+    page.get_by_label("Number of the turn").fill(str(number))
+    page.keyboard.press("Enter")
+
+
+def in_sight(page: Page, number: int) -> None:
+    """That turn stands at the top of the timeline."""
+    turn = page.locator(".turn", has=page.get_by_text(f"Turn {number}", exact=True))
+    expect(turn).to_be_in_viewport()
+
+
+@pytest.mark.scenario("D46")
+def test_a_long_session_opens_at_its_end_and_goes_anywhere(screens: Open) -> None:
+    opened, world = screens(), long_world(700, outputs=300)
+    page = opened.session("ana", world)
+    in_sight(page, 700)
+    expect(page.locator(".said", has_text="say it 1").first).not_to_be_attached()
+    go_to(page, 3)
+    in_sight(page, 3)
+    expect(page.get_by_text("say it 3", exact=True)).to_be_visible()
+    expect(page.locator("#newer")).to_have_text("To the newest")
+
+    world.start("what happens meanwhile")
+    expect(page.locator("#state")).to_contain_text("Running")
+    expect(page.get_by_text("what happens meanwhile")).not_to_be_attached()
+    page.locator("#newer").click()
+    in_sight(page, 701)
+    expect(page.get_by_text("what happens meanwhile")).to_be_visible()
+    assert nodes(page) < MOST_NODES
+
+
+@pytest.mark.scenario("D46")
+def test_one_reads_from_a_place_in_the_middle_to_the_end_without_a_gap(screens: Open) -> None:
+    opened, world = screens(), long_world(420)
+    page = opened.session("ana", world)
+    go_to(page, 200)
+    in_sight(page, 200)
+    page.locator("#line").hover()
+    seen: set[int] = set()
+    for _ in range(400):
+        shown = page.evaluate("[...document.querySelectorAll('.turn > header > b')].map((one) => Number(one.textContent.slice(5)))")
+        assert shown == list(range(shown[0], shown[-1] + 1)), "turns follow each other"
+        seen |= set(shown)
+        if page.locator("#newer").is_hidden():
+            break
+        page.evaluate("document.querySelector('#line').scrollTop += 2_000")
+    assert seen >= set(range(200, 421))
+    assert nodes(page) < MOST_NODES
+    world.start("and on")
+    in_sight(page, 421)
+
+
+@pytest.mark.scenario("D46")
+def test_what_one_reads_far_up_stays_where_it_is(screens: Open) -> None:
+    opened, world = screens(), long_world(300)
+    page = opened.session("ana", world)
+    for _ in range(4):
+        expect(page.locator("#older")).to_be_visible()
+        before = page.locator(".turn").first.get_attribute("id") or ""
+        page.locator("#line").evaluate("line => line.scrollTo(0, 0)")
+        expect(page.locator(".turn").first).not_to_have_id(before)
+    place = page.locator(".turn").nth(20)
+    place.evaluate("one => one.scrollIntoView()")
+    number = place.locator("header > b").text_content() or ""
+    place = page.locator(".turn", has=page.get_by_text(number, exact=True))
+    at = place.evaluate("one => one.getBoundingClientRect().top")
+    repeat_turn(world, 300)
+    world.start("now")
+    expect(page.locator("#state")).to_contain_text("Running")
+    assert abs(place.evaluate("one => one.getBoundingClientRect().top") - at) < 2
+    assert nodes(page) < MOST_NODES
+    page.locator("#newer").click()
+    expect(page.locator(".said", has_text="now")).to_be_in_viewport()
+
+
+def test_a_turn_of_very_many_steps_stays_light_and_whole(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    page = opened.session("ana", world)
+    world.start("count")
+    for number in range(0, 880, 8):
+        calls = [f"c{number + beside}" for beside in range(8)]
+        world.plan(*calls)
+        for call in calls:
+            world.start_tool(call)
+            world.settle(call, output=f"number {call[1:]}")
+        world.begin()
+    world.plan("last")
+    world.start_tool("last")
+    stream = Stream(world, "tool", "last")
+    stream.say("it runs\n")
+    expect(page.locator(".tool", has_text="echo last").get_by_text("it runs")).to_be_visible()
+    expect(page.get_by_text("its beginning is further up")).to_be_attached()
+    expect(page.get_by_text("number 0", exact=True)).not_to_be_attached()
+    assert nodes(page) < MOST_NODES
+    for _ in range(40):
+        page.locator("#line").evaluate("line => line.scrollTo(0, 0)")
+        expect(page.locator("#older button")).to_have_text("Earlier turns")
+        if page.locator("#older").is_hidden():
+            break
+    expect(page.get_by_text("number 0", exact=True)).to_be_attached()
+    expect(page.locator("header", has_text="it goes on further down")).to_be_attached()
+    page.locator("#newer").click()
+    stream.say("and on\n")
+    expect(page.locator(".tool", has_text="echo last").get_by_text("and on")).to_be_visible()
+    world.stop()
+    world.end()
+    expect(page.locator(".rule.stopped")).to_be_visible()
+
+
+def test_the_outline_names_every_turn(screens: Open) -> None:
+    opened, world = screens(), long_world(230)
+    world.start("stop this one")
+    world.stop()
+    world.end()
+    world.start("and now")
+    page = opened.session("ana", world)
+    rows = page.locator("#turns .row")
+    expect(rows.last).to_contain_text("Turn 232")
+    expect(rows.nth(-2)).to_contain_text("stopped, ana")
+    page.locator("#turns").get_by_role("button", name="Earlier turns").click()
+    expect(rows.first).to_contain_text("Turn 1")
+    expect(rows).to_have_count(232)
+    rows.first.click()
+    in_sight(page, 1)
+    page.get_by_label("Number of the turn").fill("999")
+    page.keyboard.press("Enter")
+    assert page.get_by_label("Number of the turn").evaluate("one => one.validity.rangeOverflow")
+    assert OUTPUT not in (page.text_content("#timeline") or "")
