@@ -59,7 +59,10 @@ export class Output {
     const { lines, last } = this.terminal;
     const folded = !this.unfolded && lines.length > WHOLE_LINES;
     this.fold.hidden = !folded;
-    if (!folded) return this.#drawOn();
+    if (!folded) {
+      this.fold.textContent = "";
+      return this.#drawOn();
+    }
     if (this.drawn !== HEAD_LINES) {
       this.head.replaceChildren(...drawLines(lines.slice(0, HEAD_LINES).map(short)), "\n");
       this.drawn = HEAD_LINES;
@@ -77,7 +80,7 @@ export class Output {
       const end = Math.min(lines.length, (Math.floor(this.drawn / PART_LINES) + 1) * PART_LINES);
       const fresh = drawLines(lines.slice(this.drawn, end));
       if (this.drawn % PART_LINES) this.head.lastElementChild?.append(...fresh, "\n");
-      else this.head.append(el("span", { class: "part" }, ...fresh, "\n"));
+      else this.head.append(el("span", { class: this.unfolded && "part" }, ...fresh, "\n"));
       this.drawn = end;
       if (this.drawn < lines.length) {
         this.going ||= window.setTimeout(() => {
