@@ -497,3 +497,19 @@ def test_an_approval_shows_the_whole_change(screens: Open, size: str) -> None:
     expect(card.get_by_role("button", name="Allow once")).to_be_visible()
     expect(page.locator(".tool .change")).to_be_hidden()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_very_long_answer_and_output_are_whole_when_asked_for(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start()
+    world.plan("c1", text="".join(f"Paragraph **{number}** of many.\n\n" for number in range(3_000)))
+    world.start_tool("c1")
+    world.settle("c1", output="".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(4_500)))
+    page = opened.session("ana", world)
+    prose, pre = page.locator(PROSE), page.locator(".tool pre")
+    prose.get_by_role("button", name=re.compile("more characters. Show all")).press("Enter")
+    expect(prose.locator("strong")).to_have_count(3_000)
+    assert prose.evaluate("prose => prose.contains(document.activeElement)")
+    pre.get_by_role("button", name="4,484 lines hidden. Show").press("Enter")
+    expect(pre.locator(".ansi.f2")).to_have_count(4_500)
+    expect(pre).to_be_focused()

@@ -64,7 +64,13 @@ export function prose(element, value, context, live) {
   } else if (!(shown.has(element) && same(shown.get(element), value))) {
     written.delete(element);
     shown.set(element, value);
-    if (value && "ref" in value) fill(element, longText(value, context, (text) => new Markdown(element).setInParts(text)));
+    if (value && "ref" in value) fill(element, longText(value, context, async (text) => {
+      const focused = element.contains(document.activeElement);
+      const whole = new Markdown(element).setInParts(text);
+      element.tabIndex = -1;
+      if (focused) element.focus({ preventScroll: true }); // the button is gone
+      await whole;
+    }));
     else words(element, value, context);
   }
 }

@@ -6,6 +6,7 @@
  * what changed is drawn. The same text gives the same elements, however it was cut into pieces.
  *
  * @typedef {import("../../vendor/markdown-it/markdown-it.esm.min.mjs").Token} Token
+ * @typedef {import("../../vendor/markdown-it/markdown-it.esm.min.mjs").Env} Env what the parser has learnt: addresses given by name
  * @typedef {{ type: string, token: Token | null, text: string, inside: Piece[], mark: string }} Piece one element or text, with what tells
  *   it from others in `mark`
  * @typedef {{ pieces: Piece[], from: number, to: number }} Group a block of the outermost level, and its place in the source
@@ -31,7 +32,7 @@ const REST = 5;
 
 const SAFE = /^(?:https?:\/\/|mailto:)/i;
 const parser = new MarkdownIt({ html: false, linkify: true, typographer: false });
-parser.validateLink = (address) => SAFE.test(address.trim());
+parser.validateLink = (/** @type {string} */ address) => SAFE.test(address.trim());
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false });
 
 /** @type {WeakMap<Node, Piece>} what each node shows */
@@ -50,15 +51,15 @@ export class Markdown {
     this.long = false;
     this.timer = 0;
     this.rest = 0;
+    this.done = this.kept = this.looked = 0;
+    this.env = /** @type {Env} */ ({});
     this.#reset();
   }
 
+  /** `done`: up to where the source is drawn for good, as `kept` nodes; `looked`: up to where that was decided. */
   #reset() {
     this.element.replaceChildren();
-    /** The source up to here is drawn for good, as so many nodes. */
-    this.done = 0;
-    this.kept = 0;
-    this.looked = 0;
+    this.done = this.kept = this.looked = 0;
     this.env = {};
   }
 
@@ -130,7 +131,7 @@ export class Markdown {
     this.done += groups[groups.length - 1].from;
   }
 
-  /** @param {string} source @param {object} env @param {boolean} open its end is not its end @returns {Group[]} */
+  /** @param {string} source @param {Env} env @param {boolean} open its end is not its end @returns {Group[]} */
   #groups(source, env, open) {
     /** @type {Token[]} */
     const tokens = [];
@@ -230,7 +231,7 @@ function lastWords(tokens) {
 
 const MEND = { linkMode: /** @type {const} */ ("text-only"), images: false, katex: false, htmlTags: false, comparisonOperators: false, setextHeadings: false, singleTilde: false };
 
-/** The parser's flat tokens as a tree. @param {Token[]} tokens @param {object} env @param {Token | null} open whose words still grow @returns {Piece[]} */
+/** The parser's flat tokens as a tree. @param {Token[]} tokens @param {Env} env @param {Token | null} open whose words still grow @returns {Piece[]} */
 function tree(tokens, env, open) {
   /** @type {Piece[]} */
   const top = [];
@@ -254,7 +255,7 @@ function tree(tokens, env, open) {
   return top;
 }
 
-/** @param {Token} token @param {object} env @param {boolean} open @returns {Piece[]} */
+/** @param {Token} token @param {Env} env @param {boolean} open @returns {Piece[]} */
 function words(token, env, open) {
   if (token.content.length > INLINE_CHARS) return [text(token.content)];
   /** @type {Token[]} */
@@ -377,7 +378,7 @@ function container({ type, token }, parent) {
   if (type === "paragraph") return el("p", { dir: (parent?.tagName !== "LI" || parent.childNodes.length > 0) && "auto", class: token?.hidden && "tight" });
   if (type === "heading") return el(/** @type {"h3"} */ (`h${Math.min(6, Number(token?.tag.slice(1)) + 2)}`), { dir: "auto" }); // below the page's own
   if (type === "table") return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table" }, el("table"));
-  if (type === "th" || type === "td") return el(type, { dir: "auto", class: /center|right/.exec(token?.attrGet("style") || "")?.[0] });
+  if (type === "th" || type === "td") return el(type, { dir: "auto", class: /center|right/.exec(String(token?.attrGet("style") || ""))?.[0] });
   const tag = TAGS[type];
   if (!tag) return el("span");
   return el(tag, { dir: type === "list_item" && "auto", start: type === "ordered_list" && token?.attrGet("start") });

@@ -24,15 +24,17 @@ export class Output {
     pre.append(this.head, this.fold, this.tail);
     this.unfolded = false;
     this.live = false;
-    this.#reset();
+    this.going = 0;
+    this.text = "";
+    this.terminal = new Terminal();
+    /** Lines that stand in `head` and will not change. */
+    this.drawn = 0;
   }
 
   #reset() {
     this.text = "";
     this.terminal = new Terminal();
-    /** Lines that stand in `head` and will not change. */
     this.drawn = 0;
-    this.going = 0;
     this.head.replaceChildren();
     this.tail.replaceChildren();
   }
