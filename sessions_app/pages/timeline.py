@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from sessions_app.pages.long import folded
+from sessions_app.pages.terminal import plain_output
 from sessions_app.pages.words import (
     ENDED_BY,
     MODES,
@@ -280,8 +281,8 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
     item = timeline.call(event)
     said_above = data["outcome"] == "denied" and item.get("answer")
     text = "" if said_above else text_of(data.get("output"))
-    lines = text[-OUTPUT_CHARS:].rstrip("\n").split("\n")
-    output = "\n".join(lines[-OUTPUT_LINES:])
+    lines = plain_output(text).rstrip("\n").split("\n")
+    output = "\n".join(lines[-OUTPUT_LINES:])[-OUTPUT_CHARS:]
     dot = _DOTS.get(data["outcome"], "")
     left = survivors(data.get("processes"))
     item.update(

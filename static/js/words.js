@@ -294,11 +294,3 @@ export function size(bytes) {
   if (bytes < 10_240) return `${bytes.toLocaleString("en")} bytes`;
   return bytes < 1_048_576 ? `${Math.round(bytes / 1024)} KiB` : `${(bytes / 1_048_576).toFixed(2)} MiB`;
 }
-
-/** Terminal output as it would read at rest: no escape sequences, a progress line once. @param {string} text */
-export function plainOutput(text) {
-  if (!/[\x1b\r\b]/.test(text)) return text;
-  // eslint-disable-next-line no-control-regex
-  const bare = text.replace(/\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]/g, "").replace(/\r+\n/g, "\n");
-  return bare.includes("\r") ? bare.replace(/[^\n\r]*\r(?=[^\n\r])/g, "").replace(/\r/g, "") : bare;
-}

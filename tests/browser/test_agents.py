@@ -84,7 +84,7 @@ def test_two_people_watch_delegates_side_by_side_and_a_reload_shows_the_same(scr
     grandchild.answer("There are nine.")
     for page in (desk, phone):
         expect(card(page, TASKS[1]).locator("> header .push")).to_contain_text("done")
-        expect(card(page, TASKS[1]).locator("> pre")).to_have_text("The second is empty.")
+        expect(card(page, TASKS[1]).locator("> .result p")).to_have_text("The second is empty.")
     desk.reload()
     live(desk)
     expect(desk.locator("#state")).to_have_text("1 sub-agent working")

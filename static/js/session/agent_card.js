@@ -2,7 +2,7 @@
 import { el, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
 import { actorName, byPerson, counting, duration } from "../words.js";
-import { DRAWINGS } from "./items.js";
+import { DRAWINGS, prose } from "./items.js";
 import { doingNow } from "./strip.js";
 
 /** @typedef {import("./view.js").Item} Item @typedef {import("./view.js").AgentView} AgentView */
@@ -15,7 +15,7 @@ import { doingNow } from "./strip.js";
  */
 export function agentCard(context, blocks) {
   const { element, draw } = DRAWINGS.tool(context);
-  const [dot, line, status] = /** @type {HTMLCollectionOf<HTMLElement>} */ (/** @type {Element} */ (element.firstElementChild).children);
+  const [dot, line, , status] = /** @type {HTMLCollectionOf<HTMLElement>} */ (/** @type {Element} */ (element.firstElementChild).children);
   const inside = el("div", { class: "inside", "aria-live": "off" });
   const label = el("summary");
   const work = el("details", { class: "work", on: { toggle: () => drawInside() } }, label, inside);
@@ -25,7 +25,10 @@ export function agentCard(context, blocks) {
   element.classList.add("agent");
   element.tabIndex = -1;
   line.before(el("b", {}, "Sub-agent"));
-  element.lastElementChild?.before(work);
+  const pre = /** @type {HTMLElement} */ (element.lastElementChild);
+  const result = el("div", { class: "prose md result", hidden: true });
+  pre.before(work);
+  pre.after(result);
   return {
     element,
     draw(item) {
@@ -43,7 +46,10 @@ export function agentCard(context, blocks) {
         count(status, shown.words);
         if (shown.dot === "none") element.dataset.is = "waits";
       }
-      if (item.outcome?.outcome === "interrupted") /** @type {HTMLElement} */ (element.lastElementChild).hidden = true; // for the agent above; people read who stopped it
+      const { outcome } = item.outcome || {};
+      result.hidden = typeof item.text !== "string" || item.text === "" || pre.hidden || outcome === "interrupted";
+      if (!result.hidden) prose(result, item.text, context, false);
+      if (!result.hidden || outcome === "interrupted") pre.hidden = true; // what is for the agent above: people read who stopped it
       drawInside();
     },
   };

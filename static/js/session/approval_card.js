@@ -9,7 +9,8 @@ import { count, since, stopCounting } from "../clock.js";
 import { Refused, commandId } from "../rest.js";
 import { callInFull, callLine, counting, mayIt, plain, ruleSentence, ruleWords, whyItAsks } from "../words.js";
 import { inWords } from "./answered.js";
-import { words } from "./items.js";
+import { diffOf, drawDiff } from "./diff.js";
+import { sizesOf, words } from "./items.js";
 
 /** An answer usually takes some milliseconds; only a wait longer than this is worth words. */
 const SLOW_MS = 600;
@@ -137,6 +138,8 @@ export class Card {
  */
 function what(tool, item, context) {
   const line = lineOf(tool, item);
+  const diff = diffOf(tool, item?.args);
+  if (diff?.length) return [el("div", { class: "of" }, el("code", { dir: "auto" }, line), el("span", { class: "sizes num" }, ...sizesOf(diff))), drawDiff(diff, true)];
   const inFull = tool === "shell" ? "" : callInFull(tool, item?.args);
   const code = (/** @type {string} */ text) => {
     const pre = el("pre", { class: "command", dir: "auto", tabindex: "0", "aria-label": "In full" });

@@ -11,7 +11,9 @@
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
 import { answerWords } from "./answered.js";
+import { counts, diffOf, drawDiff } from "./diff.js";
 import { drawFolded, drawInParts, isLong } from "./long.js";
+import { Markdown } from "./markdown.js";
 import { Output } from "./output.js";
 import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors } from "../words.js";
 
@@ -42,17 +44,47 @@ export function words(element, value, context, live = false) {
     else if (live || !isLong(value)) fill(element, document.createTextNode(value));
     else drawFolded(element, value);
   } else if (value && "erased" in value) fill(element, el("i", { class: "muted" }, "erased"));
-  else if (value && "ref" in value) fill(element, longText(element, value, context));
+  else if (value && "ref" in value) fill(element, longText(value, context, (text) => drawInParts(element, text)));
   else fill(element, el("span", { class: "muted" }, "…"));
 }
 
-/** @param {HTMLElement} element @param {{ ref: string, size: number }} value @param {Context} context */
-function longText(element, value, context) {
+/** @type {WeakMap<HTMLElement, Markdown>} */
+const written = new WeakMap();
+
+/**
+ * What an agent wrote, as markdown; the same exceptions as for `words`.
+ * @param {HTMLElement} element @param {import("./view.js").Text} value @param {Context} context @param {boolean} live
+ */
+export function prose(element, value, context, live) {
+  if (typeof value === "string") {
+    const known = written.get(element) || new Markdown(element);
+    written.set(element, known);
+    shown.delete(element);
+    known.set(value, live);
+  } else if (!(shown.has(element) && same(shown.get(element), value))) {
+    written.delete(element);
+    shown.set(element, value);
+    if (value && "ref" in value) fill(element, longText(value, context, async (text) => {
+      const focused = element.contains(document.activeElement);
+      const whole = new Markdown(element).setInParts(text);
+      element.tabIndex = -1;
+      if (focused) element.focus({ preventScroll: true }); // the button is gone
+      await whole;
+    }));
+    else words(element, value, context);
+  }
+}
+
+/**
+ * @param {{ ref: string, size: number }} value @param {Context} context
+ * @param {(text: string) => unknown} draw
+ */
+function longText(value, context, draw) {
   const show = button(`Long text, ${Math.round(value.size / 1024).toLocaleString("en")} KiB. Show`, async () => {
     if (show.ariaDisabled === "true") return;
     show.ariaDisabled = "true"; // and not disabled, which would drop the focus
     try {
-      await drawInParts(element, await context.readText(value.ref));
+      await draw(await context.readText(value.ref));
     } catch (error) {
       show.ariaDisabled = null;
       write(show, `This text could not be read: ${/** @type {Error} */ (error).message} Try again`);
@@ -87,14 +119,14 @@ function said(context) {
 
 /** @param {Context} context @returns {Drawing} */
 function reply(context) {
-  const text = el("p", { class: "prose", dir: "auto" });
+  const text = el("div", { class: "prose md" });
   const why = el("p", { class: "muted small" });
   const element = el("div", { class: "step" }, text);
   return {
     element,
     draw(item) {
       const value = item.live ? item.said : item.text;
-      words(text, value, context, Boolean(item.live));
+      prose(text, value, context, Boolean(item.live));
       element.hidden = value === "" && !item.live;
       setAttribute(element, "data-live", Boolean(item.live));
       text.classList.toggle("cut", Boolean(item.cut));
@@ -110,13 +142,13 @@ function reply(context) {
 /** @param {Context} context @returns {Drawing} */
 function reasoning(context) {
   const label = el("summary");
-  const text = el("div", { class: "prose", dir: "auto" });
+  const text = el("div", { class: "prose md" });
   const element = el("details", { class: "think" }, label, text);
   return {
     element,
     draw(item) {
       write(label, item.live ? "Thinking" : item.cut ? "Thoughts, cut off" : "Thoughts");
-      words(text, item.live ? item.said : item.text, context, Boolean(item.live));
+      prose(text, item.live ? item.said : item.text, context, Boolean(item.live));
       text.classList.toggle("cut", Boolean(item.cut));
       element.hidden = !item.live && item.text === "";
     },
@@ -127,44 +159,78 @@ function reasoning(context) {
 function tool(context) {
   const dot = el("i", { class: "dot" });
   const line = el("code", { dir: "auto" });
+  const sizes = el("span", { class: "sizes num", hidden: true });
   const status = el("span", { class: "push num" });
   const more = button("Show the whole call", () => {
     full.hidden = !full.hidden;
     more.setAttribute("aria-expanded", String(!full.hidden));
   }, { kind: "quiet", iconName: "more" });
   const full = el("div", { class: "full", dir: "auto", hidden: true });
+  const change = el("div", { class: "change", hidden: true });
   const answer = el("div", { class: "answer", hidden: true });
   const left = el("div", { class: "left bad", hidden: true });
   const pre = el("pre", { hidden: true, dir: "auto" });
   const output = new Output(pre);
-  const element = el("article", { class: "tool" }, el("header", {}, dot, line, status, more), full, answer, left, pre);
+  const element = el("article", { class: "tool" }, el("header", {}, dot, line, sizes, status, more), full, change, answer, left, pre);
   return {
     element,
     draw(item) {
-      drawCall(item, { line, more, full, element });
+      drawCall(item, { line, more, full, element, change, sizes });
       drawStatus(item, { dot, status, element });
       const said = answerWords(item, context.rules);
       answer.hidden = !said.length;
       fill(answer, ...said);
       drawLeft(item, left);
-      if (item.text && typeof item.text === "object") {
-        pre.hidden = false;
-        words(pre, item.text, context);
-      } else if (item.outcome?.outcome === "denied" && item.approval) pre.hidden = true; // the note was said above
-      else output.set(item.live ? item.said || "" : item.text || item.said || "", Boolean(item.live));
+      if (item.text && typeof item.text === "object" && !item.said) drawLong(pre, output, item.text, context);
+      else if (item.outcome?.outcome === "denied" && item.approval) pre.hidden = true; // the note was said above
+      else output.set(item.live || typeof item.text !== "string" ? item.said || "" : item.text || item.said || "", Boolean(item.live));
     },
   };
 }
 
-/** @param {Item} item @param {{ line: HTMLElement, more: HTMLElement, full: HTMLElement, element: HTMLElement }} parts */
-function drawCall(item, { line, more, full, element }) {
+/** An output that is fetched when asked for, or was erased. @param {HTMLElement} pre @param {Output} output @param {import("./view.js").Text} value @param {Context} context */
+function drawLong(pre, output, value, context) {
+  pre.hidden = false;
+  if (shown.has(pre) && same(shown.get(pre), value)) return;
+  shown.set(pre, value);
+  if (!value || typeof value !== "object" || !("ref" in value)) return words(pre, value, context);
+  const show = longText(value, context, (text) => {
+    show.remove();
+    output.set(text, false);
+    output.showAll();
+    pre.tabIndex = 0;
+    pre.focus({ preventScroll: true });
+  });
+  pre.prepend(show);
+}
+
+/** @type {WeakMap<HTMLElement, unknown>} whose arguments each diff shows */
+const changes = new WeakMap();
+
+/** @param {Item} item @param {{ line: HTMLElement, more: HTMLElement, full: HTMLElement, element: HTMLElement, change: HTMLElement, sizes: HTMLElement }} parts */
+function drawCall(item, { line, more, full, element, change, sizes }) {
   const call = callLine(item.tool, item.args);
   write(line, call.split("\n", 1)[0]);
   line.title = plain(call.length > 400 ? `${call.slice(0, 400)}…` : call);
   element.setAttribute("aria-label", plain(`${item.tool}: ${call.slice(0, 120)}`));
-  const whole = callInFull(item.tool, item.args);
+  if (item.args !== undefined && changes.get(change) === item.args) return;
+  changes.set(change, item.args);
+  const diff = diffOf(item.tool, item.args);
+  change.hidden = sizes.hidden = !diff?.length;
+  fill(change, diff?.length ? drawDiff(diff) : null);
+  fill(sizes, ...(diff?.length ? sizesOf(diff) : []));
+  const whole = diff ? "" : callInFull(item.tool, item.args);
   more.hidden = whole === "";
   write(full, whole);
+}
+
+/** "+12 −3", with the words for those who hear it. @param {import("./diff.js").Row[]} diff */
+export function sizesOf(diff) {
+  const { added, removed } = counts(diff);
+  return [
+    added > 0 && el("span", { class: "ok" }, `+${added.toLocaleString("en")}`, el("span", { class: "unseen" }, " added")), " ",
+    removed > 0 && el("span", { class: "bad" }, `−${removed.toLocaleString("en")}`, el("span", { class: "unseen" }, " removed")),
+  ];
 }
 
 /** @param {Item} item @param {{ dot: HTMLElement, status: HTMLElement, element: HTMLElement }} parts */

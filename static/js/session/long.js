@@ -31,7 +31,7 @@ export function drawInParts(element, text) {
 }
 
 /** @param {string} label @param {() => void} act */
-function foldButton(label, act) {
+export function foldButton(label, act) {
   const fold = button(label, act);
   fold.className = "fold";
   return fold;

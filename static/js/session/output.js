@@ -1,75 +1,110 @@
 /** The output of a call: head and tail, the middle behind one press; cheap also while a megabyte streams by. */
 import { button, el } from "../dom.js";
-import { plainOutput } from "../words.js";
+import { Terminal, drawLines } from "./ansi.js";
+
+/** @typedef {import("./ansi.js").Line} Line */
 
 const HEAD_LINES = 5;
 const TAIL_LINES = 11;
 const WHOLE_LINES = 20;
-/** How much of a running output's end is looked at to find its last lines. */
-const TAIL_CHARS = 16_384;
-/** Above this an unfolded output is only redrawn when it is complete. */
-const UNFOLDED_CHARS = 200_000;
+/** Of an unfolded output so many lines are drawn at a time, and stand in one element, which the browser lays out for itself. */
+const PART_LINES = 400;
+/** Of a longer line the end is shown while it grows, and where the middle is folded: a browser takes long to measure it. */
+const LINE_CHARS = 16_384;
 
 export class Output {
   /** @param {HTMLPreElement} pre */
   constructor(pre) {
     this.pre = pre;
-    this.head = document.createTextNode("");
-    this.tail = document.createTextNode("");
+    this.head = el("span", { dir: "auto" });
+    this.tail = el("span", { dir: "auto" });
     this.fold = button("", () => this.#unfold(), { kind: "fold" });
     this.fold.className = "fold";
     this.fold.hidden = true;
-    pre.append(el("span", { dir: "auto" }, this.head), this.fold, el("span", { dir: "auto" }, this.tail));
-    this.text = "";
-    this.lines = 0;
-    this.counted = 0;
+    pre.append(this.head, this.fold, this.tail);
     this.unfolded = false;
+    this.live = false;
+    this.going = 0;
+    this.text = "";
+    this.terminal = new Terminal();
+    /** Lines that stand in `head` and will not change. */
+    this.drawn = 0;
+  }
+
+  #reset() {
+    this.text = "";
+    this.terminal = new Terminal();
+    this.drawn = 0;
+    this.head.replaceChildren();
+    this.tail.replaceChildren();
   }
 
   /** @param {string} text all of it so far @param {boolean} live */
   set(text, live) {
-    if (text.length < this.counted) {
-      this.counted = 0;
-      this.lines = 0;
-    }
-    for (let at = text.indexOf("\n", this.counted); at !== -1; at = text.indexOf("\n", at + 1)) this.lines += 1;
-    this.counted = text.length;
+    if (!text.startsWith(this.text)) this.#reset();
+    this.terminal.feed(text.slice(this.text.length));
     this.text = text;
     this.pre.hidden = text === "";
-    const folded = !this.unfolded && this.lines > WHOLE_LINES;
-    this.fold.hidden = !folded;
-    if (folded) this.#drawFolded();
-    else if (!this.unfolded || !live || text.length < UNFOLDED_CHARS) {
-      set(this.head, plainOutput(text));
-      set(this.tail, "");
-    }
+    this.live = live;
+    this.#draw();
   }
 
-  #drawFolded() {
-    set(this.head, firstLines(this.text, HEAD_LINES));
-    set(this.tail, plainOutput(this.text.slice(-TAIL_CHARS)).replace(/\n$/, "").split("\n").slice(-TAIL_LINES).join("\n"));
-    const hidden = this.lines - HEAD_LINES - TAIL_LINES;
+  /** Show all of it, however long. */
+  showAll() {
+    this.unfolded = true;
+    this.head.replaceChildren();
+    this.drawn = 0;
+    this.#draw();
+  }
+
+  #draw() {
+    const { lines, last } = this.terminal;
+    const folded = !this.unfolded && lines.length > WHOLE_LINES;
+    this.fold.hidden = !folded;
+    if (!folded) {
+      this.fold.textContent = "";
+      return this.#drawOn();
+    }
+    if (this.drawn !== HEAD_LINES) {
+      this.head.replaceChildren(...drawLines(lines.slice(0, HEAD_LINES).map(short)), "\n");
+      this.drawn = HEAD_LINES;
+    }
+    const tail = last.length ? [...lines.slice(1 - TAIL_LINES), last] : lines.slice(-TAIL_LINES);
+    this.tail.replaceChildren(...drawLines(tail.map(short)));
+    const hidden = lines.length + (last.length ? 1 : 0) - HEAD_LINES - tail.length;
     this.fold.textContent = `${hidden.toLocaleString("en")} lines hidden. Show`;
   }
 
+  /** Lines that have ended are drawn once, the one that has not each time. */
+  #drawOn() {
+    const { lines, last } = this.terminal;
+    while (this.drawn < lines.length) {
+      const end = Math.min(lines.length, (Math.floor(this.drawn / PART_LINES) + 1) * PART_LINES);
+      const fresh = drawLines(lines.slice(this.drawn, end));
+      if (this.drawn % PART_LINES) this.head.lastElementChild?.append(...fresh, "\n");
+      else this.head.append(el("span", { class: this.unfolded && "part" }, ...fresh, "\n"));
+      this.drawn = end;
+      if (this.drawn < lines.length) {
+        this.going ||= window.setTimeout(() => {
+          this.going = 0;
+          this.#draw();
+        });
+        break;
+      }
+    }
+    this.tail.replaceChildren(...drawLines([this.live ? short(last) : last]));
+  }
+
   #unfold() {
-    this.unfolded = true;
-    this.set(this.text, false);
+    this.showAll();
     this.pre.tabIndex = 0;
     this.pre.focus();
   }
 }
 
-/** @param {Text} node @param {string} text */
-function set(node, text) {
-  if (node.data === text) return;
-  if (text.startsWith(node.data)) node.appendData(text.slice(node.length));
-  else node.data = text;
-}
-
-/** @param {string} text @param {number} count @returns {string} */
-function firstLines(text, count) {
-  let end = 0;
-  for (let line = 0; line < count && end !== -1; line += 1) end = text.indexOf("\n", end) + 1 || -1;
-  return plainOutput(end === -1 ? text : text.slice(0, end));
+/** @param {Line} line @returns {Line} */
+function short(line) {
+  if (typeof line === "string") return line.length > LINE_CHARS ? `…${line.slice(-LINE_CHARS)}` : line;
+  const length = line.reduce((sum, run) => sum + run.text.length, 0);
+  return length > LINE_CHARS ? `…${line.map((run) => run.text).join("").slice(-LINE_CHARS)}` : line;
 }
