@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.screens import Screens, Stream
 from tests.support.bulk import OUTPUT, repeat_turn
+from tests.support.waiting import wait_until
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
@@ -43,6 +44,12 @@ def in_sight(page: Page, number: int) -> None:
     expect(turn).to_be_in_viewport()
 
 
+def scrolled_to_the_top(page: Page) -> bool:
+    """Scroll up; whether there is nothing above."""
+    page.locator("#line").evaluate("line => line.scrollTo(0, 0)")
+    return page.locator("#older").is_hidden()
+
+
 @pytest.mark.scenario("D46")
 def test_a_long_session_opens_at_its_end_and_goes_anywhere(screens: Open) -> None:
     opened, world = screens(), long_world(700, outputs=300)
@@ -55,7 +62,7 @@ def test_a_long_session_opens_at_its_end_and_goes_anywhere(screens: Open) -> Non
     expect(page.locator("#newer")).to_have_text("To the newest")
 
     world.start("what happens meanwhile")
-    expect(page.locator("#state")).to_contain_text("Running")
+    expect(page.locator("#state")).to_contain_text("Thinking")
     expect(page.get_by_text("what happens meanwhile")).not_to_be_attached()
     page.locator("#newer").click()
     in_sight(page, 701)
@@ -72,7 +79,9 @@ def test_one_reads_from_a_place_in_the_middle_to_the_end_without_a_gap(screens: 
     page.locator("#line").hover()
     seen: set[int] = set()
     for _ in range(400):
-        shown = page.evaluate("[...document.querySelectorAll('.turn > header > b')].map((one) => Number(one.textContent.slice(5)))")
+        shown = page.evaluate(
+            "[...document.querySelectorAll('.turn > header > b')].map((one) => Number(one.textContent.slice(5)))"
+        )
         assert shown == list(range(shown[0], shown[-1] + 1)), "turns follow each other"
         seen |= set(shown)
         if page.locator("#newer").is_hidden():
@@ -100,7 +109,7 @@ def test_what_one_reads_far_up_stays_where_it_is(screens: Open) -> None:
     at = place.evaluate("one => one.getBoundingClientRect().top")
     repeat_turn(world, 300)
     world.start("now")
-    expect(page.locator("#state")).to_contain_text("Running")
+    expect(page.locator("#state")).to_contain_text("Thinking")
     assert abs(place.evaluate("one => one.getBoundingClientRect().top") - at) < 2
     assert nodes(page) < MOST_NODES
     page.locator("#newer").click()
@@ -126,11 +135,7 @@ def test_a_turn_of_very_many_steps_stays_light_and_whole(screens: Open) -> None:
     expect(page.get_by_text("its beginning is further up")).to_be_attached()
     expect(page.get_by_text("number 0", exact=True)).not_to_be_attached()
     assert nodes(page) < MOST_NODES
-    for _ in range(40):
-        page.locator("#line").evaluate("line => line.scrollTo(0, 0)")
-        expect(page.locator("#older button")).to_have_text("Earlier turns")
-        if page.locator("#older").is_hidden():
-            break
+    wait_until(lambda: scrolled_to_the_top(page), "the beginning")
     expect(page.get_by_text("number 0", exact=True)).to_be_attached()
     expect(page.locator("header", has_text="it goes on further down")).to_be_attached()
     page.locator("#newer").click()

@@ -46,7 +46,9 @@ export class Pages {
       this.timeline.show(turn);
       return;
     }
+    const { events: shown } = this;
     const [before, from] = await Promise.all([this.#read(`before=${seq}&limit=${PAGE / 4}&order=desc`), this.#read(`after=${seq - 1}&limit=${PAGE}`)]);
+    if (this.events !== shown) return; // somebody went elsewhere meanwhile
     this.#usePart([...before.reverse(), ...from]);
     this.timeline.show(turn);
   }
@@ -62,20 +64,22 @@ export class Pages {
   }
 
   async #loadOlder() {
-    const items = (await this.#read(`before=${this.#first}&limit=${PAGE}&order=desc`)).reverse();
+    const { events: shown } = this;
+    const first = this.#first;
+    const items = (await this.#read(`before=${first}&limit=${PAGE}&order=desc`)).reverse();
+    if (this.events !== shown || this.#first !== first) return; // another part is shown by now
     if (!this.events.length && this.live.size + items.length <= MOST) {
       this.live.prepend(items);
       this.oldest = items[0]?.seq ?? 1;
       this.#useLive();
-    } else {
-      const shown = this.events.length ? this.events : this.live.events();
-      this.#usePart([...items, ...shown].slice(0, MOST));
-    }
+    } else this.#usePart([...items, ...(shown.length ? shown : this.live.events())].slice(0, MOST));
   }
 
   async #loadLater() {
-    const items = await this.#read(`after=${this.events[this.events.length - 1].seq}&limit=${PAGE}`);
-    const events = [...this.events, ...items];
+    const { events: shown } = this;
+    const items = await this.#read(`after=${shown[shown.length - 1].seq}&limit=${PAGE}`);
+    if (this.events !== shown) return;
+    const events = [...shown, ...items];
     const older = events.filter((event) => event.seq < this.oldest);
     if (older.length === events.length && items.length) {
       this.#usePart(events.slice(-MOST));
@@ -159,7 +163,11 @@ class Edge {
     this.loading = false;
     this.button = /** @type {HTMLButtonElement} */ (place.querySelector("button"));
     this.button.addEventListener("click", () => void this.load());
-    new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && void this.load(), { root: scroller, rootMargin: "400px 0px" }).observe(place);
+    this.near = false;
+    new IntersectionObserver((entries) => {
+      this.near = entries[entries.length - 1].isIntersecting;
+      if (this.near) void this.load();
+    }, { root: scroller, rootMargin: "400px 0px" }).observe(place);
   }
 
   async load() {
@@ -174,10 +182,12 @@ class Edge {
     } catch (error) {
       console.debug(error);
       this.button.textContent = `${this.words} could not be loaded. Try again`;
+      this.near = false;
     } finally {
       this.loading = false;
       setTimeout(() => column?.setAttribute("aria-live", "polite"), 500);
     }
+    requestAnimationFrame(() => setTimeout(() => this.near && void this.load())); // what came may not have filled the screen
   }
 
   /** @param {boolean} more */

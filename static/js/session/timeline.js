@@ -170,7 +170,7 @@ export class Timeline {
     const below = (/** @type {Element} */ element) => element.getBoundingClientRect().bottom > top;
     let found = [...this.column.children].find((child) => child !== this.more && !["asks", "later"].includes(child.id) && below(child)) || null;
     while (found?.matches(".turn, .agent, .work, .inside")) {
-      const inner = [...found.children].find(below);
+      const inner = [...found.children].find((child) => child.localName !== "header" && below(child)); // a header moves with what comes before its steps
       if (!inner) break;
       found = inner;
     }
