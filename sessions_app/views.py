@@ -78,6 +78,7 @@ def sessions(request: SignedInRequest) -> HttpResponse:
     known = {each["name"] for each in offered}
     used = [{"name": name, "title": "used lately"} for name in recent["models"] if name not in known]
     query = {name: value for name, value in asked.items() if value}
+    starters = listing.starters(request.principal)
     return render(request, "sessions.html", {
         "items": [_listed(item, state) for item in found["items"]],
         "next": urlencode({**query, "cursor": found["next"]}) if found["next"] else "",
@@ -87,7 +88,8 @@ def sessions(request: SignedInRequest) -> HttpResponse:
         "filtered": bool(query),
         "states": [{"words": said, "query": urlencode(_with(query, "state", value)), "on": value == state}
                    for value, said in STATES],
-        "starters": listing.starters(request.principal),
+        "starters": starters,
+        "person_id": next((one["id"] for one in starters if person.lower() in (one["name"].lower(), one["id"])), ""),
         "mine": len(control.stoppable(request.principal, "mine")),
         "all": len(control.stoppable(request.principal, "all")),
         "me": str(request.principal.person),
@@ -114,7 +116,7 @@ def _listed(item: Mapping[str, Any], state: str = "") -> dict[str, Any]:
         "word": _COLOURS.get(item["state"], item["state"]),
         "words": words.sentence(words.doing(item)) + clock,
         "demo": item.get("model") == DEMO,
-        "filed": item["archived"] and state != "archived",
+        "filed": item.get("archived", False) and state != "archived",
         "hit": _hit(item),
     }
 

@@ -11,16 +11,19 @@ import { listenStops } from "./stop_many.js";
 /** @typedef {import("./rows.js").Row} Row */
 
 const filter = new URLSearchParams(location.search);
-const [q, state, person] = ["q", "state", "person"].map((name) => (filter.get(name) || "").trim());
+const [q, state] = ["q", "state"].map((name) => (filter.get(name) || "").trim());
+/** Whose sessions are shown: an id, empty where nobody is called so; undefined: everybody's. */
+const person = byId("list").dataset.person;
 const me = byId("list").dataset.me || "";
 /** Every session of this person that the feed has told of, those that the filter hides too. @type {Map<string, Row>} */
 const rows = new Map();
 /** Whose rows the served list shows because of words in messages, which only the server can look for. */
 const served = new Set([...document.querySelectorAll("#sessions > li")].map((item) => /** @type {HTMLElement} */ (item).dataset.id));
 
-/** Whether a session belongs to what this list shows; only the server knows who is called `person`. @param {Row} row */
+/** Whether a session belongs to what this list shows; words are the server's to look for, and so are older pages. @param {Row} row */
 function fits(row) {
-  if (person || q || filter.has("cursor")) return served.has(row.id) && (q || !state || belongs(row));
+  if (person !== undefined && row.created_by !== person) return false;
+  if (q || filter.has("cursor")) return served.has(row.id) && (!state || belongs(row));
   return belongs(row);
 }
 
