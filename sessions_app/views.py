@@ -16,9 +16,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app import control
 from sessions_app.engine.errors import Refused
-from sessions_app.engine.model_names import DEMO, PROVIDERS, usable
+from sessions_app.engine.model_names import DEMO, PROVIDERS, Provider, usable
 from sessions_app.engine.state import QueueChoice
 from sessions_app.ids import new_id
+from sessions_app.keys import stored
 from sessions_app.log import db, listing, read, search, watching
 from sessions_app.log.frames import audience_of, instant
 from sessions_app.models import Session
@@ -72,7 +73,12 @@ def sessions(request: SignedInRequest) -> HttpResponse:
         if problem.data.get("field") != "q":
             raise
         found, refused = {"items": [], "next": None}, problem.detail
-    ready = [provider for provider in PROVIDERS.values() if provider.keys and usable(provider, os.environ)]
+    entered = stored.read_all()
+    ready = [provider for provider in PROVIDERS.values() if provider.keys and _ready(provider, entered)]
+    listed = [
+        {"name": f"{PROVIDERS[stored.FAMILIES[one.provider]].name}:{name}", "title": "offered by the server"}
+        for one in entered.values() for name in one.models
+    ]  # fmt: skip
     recent = listing.recent(request.principal)
     offered = [{"name": p.example, "title": p.title} for p in ready] + [{"name": DEMO, "title": "Demonstration"}]
     known = {each["name"] for each in offered}
@@ -94,13 +100,20 @@ def sessions(request: SignedInRequest) -> HttpResponse:
         "all": len(control.stoppable(request.principal, "all")),
         "me": str(request.principal.person),
         "ready": sorted({provider.title for provider in ready}),
-        "models": [*used, *offered],
+        "models": [*used, *offered, *(each for each in listed if each["name"] not in known)],
+        "admin": request.principal.is_admin and request.principal.device is not None,
         "workspaces": recent["workspaces"],
         "suggested": (recent["models"] or [ready[0].example if ready else DEMO])[0],
         "modes": MODES,
         "usual_mode": "ask" if ready else "auto",
         "isolation_text": isolation_text(),
     })  # fmt: skip
+
+
+def _ready(provider: Provider, entered: Mapping[str, stored.Stored]) -> bool:
+    """Whether there is what a provider needs: in this machine's environment, or entered on the page."""
+    kept = entered.get(stored.family_of(provider.name) or "")
+    return usable(provider, os.environ) or (kept is not None and kept.given is not None)
 
 
 def _with(query: Mapping[str, str], name: str, value: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from sessions_app.control import reports
 from sessions_app.engine.commands import BackgroundEnded, EndTurn, Settlement
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
+from sessions_app.keys import stored
 from sessions_app.log import db, read, stream
 from sessions_app.log.db import Row
 from sessions_app.log.phases import LEASE_S
@@ -158,6 +159,7 @@ class Sweep:
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_S
             self._tidy()
+        stored.refresh()  # every process masks the keys that were entered in one of them
 
     def _own(self, cur: Cursor[Row]) -> list[Candidate]:
         """The host's turns, in the database, that the host knows nothing of."""
