@@ -77,6 +77,12 @@ def newest_hits(principal: Principal, q: str) -> dict[str, Hit]:
     return {str(session): Hit(str(session), seq) for session, seq in found}
 
 
+def tidy() -> None:
+    """Sort what was appended of late into the index: an append must not, and until then every search reads it whole."""
+    with db.cursor("read") as cur:
+        cur.execute("SELECT gin_clean_pending_list('event_words'::regclass)")
+
+
 def excerpts(hits: Iterable[Hit], q: str) -> dict[str, dict[str, Any]]:
     """By session: `{seq, turn, at, by, text, marks}`, the words in their place; `marks` are pairs of code points.
 
