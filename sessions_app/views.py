@@ -122,12 +122,13 @@ def _with(query: Mapping[str, str], name: str, value: str) -> dict[str, str]:
 
 
 def _listed(item: Mapping[str, Any], state: str = "") -> dict[str, Any]:
-    since = watching.now() - words.instant(item["since"])
-    clock = f", {words.duration(int(since.total_seconds()) * 1000)}" if item["state"] in words.CLOCKED else ""
+    seconds = max(0, int((watching.now() - words.instant(item["since"])).total_seconds()))
+    length = f"{seconds} s" if seconds < 60 else words.duration(seconds * 1000)
+    clock = f", {length}" if item["state"] in words.CLOCKED else ""
     return {
         **item,
         "word": _COLOURS.get(item["state"], item["state"]),
-        "words": words.sentence(words.doing(item)) + clock,
+        "words": words.sentence(words.doing(item) + clock),
         "demo": item.get("model") == DEMO,
         "filed": item.get("archived", False) and state != "archived",
         "hit": _hit(item),

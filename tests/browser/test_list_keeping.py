@@ -56,6 +56,8 @@ def test_a_row_says_what_its_session_is_doing(screens: Callable[..., Screens]) -
     world.submit("and then")
     world.stop(person("ben"), queue="hold")
     expect(state).to_contain_text("Stopping, asked by ben, ")
+    served.reload()
+    expect(served.locator("#sessions .state")).to_contain_text("Stopping, asked by ben, ")
     world.end()
     expect(state).to_have_text("Nothing running, 1 message paused")
     control.release(world.owner, world.session, new_id(), to="authors")
