@@ -109,11 +109,11 @@ class TokenAdmin(LookOnly):
 @admin.register(Session)
 class SessionAdmin(LookOnly):
     list_display = ("title", "created_by", "word", "head", "active_at")
-    list_filter = ("word", "archived")
+    list_filter = ("word",)
     search_fields = ("=id", "title")
     fields = (
         *("id", "title", "created_by", "created_at", "members", "events", "model", "workspace", "settings"),
-        *("word", "word_since", "active_at", "head", "fold", "runnable", "pinned", "archived", "state"),
+        *("word", "word_since", "active_at", "head", "fold", "runnable", "state"),
     )
     readonly_fields = ("members", "events")
 

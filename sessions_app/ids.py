@@ -5,6 +5,7 @@ import time
 from uuid import UUID, uuid5
 
 _REPORTS = UUID("0192f3a4-7c1e-7d55-9c1b-5f0d9c7e7a10")
+_DERIVED = UUID("01977c3e-2b64-7d0a-8a55-7b1d4f6c9e21")
 
 
 def uuid7() -> UUID:
@@ -24,3 +25,8 @@ def new_id() -> str:
 def report_id(turn: str, epoch: int, step: int, call: str | None, kind: str) -> str:
     """The same report of the same work always has the same id, so that a repeated one lands once (A4)."""
     return str(uuid5(_REPORTS, f"{turn}/{epoch}/{step}/{call or ''}/{kind}"))
+
+
+def derived_id(*parts: str) -> str:
+    """An id made of other words, always the same: of one part of a command that is several transactions, say."""
+    return str(uuid5(_DERIVED, "/".join(parts)))

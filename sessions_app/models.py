@@ -84,8 +84,6 @@ class Session(models.Model):
     word_since = models.DateTimeField()
     active_at = models.DateTimeField(help_text="time of the newest event")
     runnable = models.BooleanField(default=False, help_text="an idle loop has an input that may run")
-    pinned = models.BooleanField(default=False)
-    archived = models.BooleanField(default=False)
 
     class Meta:
         db_table = "session"
@@ -102,6 +100,38 @@ class Member(models.Model):
 
     class Meta:
         db_table = "member"
+
+
+class ListPlace(models.Model):
+    """Where somebody keeps a session in their own list: pinned on top, or archived out of it. No history, and no row
+    where neither is so."""
+
+    pk = models.CompositePrimaryKey("session_id", "person_id")
+    session = models.ForeignKey(Session, models.CASCADE, related_name="+")
+    person = models.ForeignKey(Person, models.CASCADE, related_name="+")
+    pinned = models.BooleanField(db_default=False)
+    archived = models.BooleanField(db_default=False)
+
+    class Meta:
+        db_table = "list_place"
+
+
+class ProviderKey(models.Model):
+    """A model provider's key that was entered on the page, encrypted, and what its last test said."""
+
+    provider = models.CharField(max_length=32, primary_key=True)
+    sealed = models.BinaryField(help_text="the key, encrypted; empty where a server asks for none")
+    ending = models.CharField(max_length=4, default="")
+    base_url = models.TextField(default="")
+    set_at = models.DateTimeField(db_default=Now())
+    set_by = models.ForeignKey(Person, models.SET_NULL, null=True, related_name="+")
+    tested_at = models.DateTimeField(null=True)
+    works = models.BooleanField(null=True)
+    told = models.TextField(default="", help_text="what the provider answered to the test, in words")
+    models = models.JSONField(default=list, help_text="names of models, as the test found them")
+
+    class Meta:
+        db_table = "provider_key"
 
 
 class Event(models.Model):

@@ -16,10 +16,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app import control
 from sessions_app.engine.errors import Refused
-from sessions_app.engine.model_names import DEMO, PROVIDERS, usable
+from sessions_app.engine.model_names import DEMO, PROVIDERS, Provider, usable
 from sessions_app.engine.state import QueueChoice
 from sessions_app.ids import new_id
-from sessions_app.log import db, listing, read, watching
+from sessions_app.keys import stored
+from sessions_app.log import db, listing, read, search, watching
 from sessions_app.log.frames import audience_of, instant
 from sessions_app.models import Session
 from sessions_app.pages import review, timeline, words
@@ -36,12 +37,15 @@ PAGE_BYTES: Final = 1_500_000
 PAGE_LEAST: Final = 30
 STOP_WAIT_S: Final = 2.0
 """How long the plain form waits, so that its page can say how the stop ended. The stop goes on regardless (E4)."""
+STOP_ALL_WAIT_S: Final = 5.0
+MOST_Q: Final = 200
 STATES: Final = (
     ("", "All"),
     ("approval", "Approval"),
     ("running", "Running"),
     ("idle", "Nothing running"),
     ("closed", "Closed"),
+    ("archived", "Archived"),
 )
 MODES: Final = [{"name": name, "words": words.MODES[name], "note": words.MODE_NOTES[name]} for name in words.MODES]
 _COLOURS: Final = {"approval": "waiting", "closing": "stopping", "waiting": "idle"}
@@ -58,32 +62,110 @@ STOP_NOTES: Final = {
 @require_safe
 @worded
 def sessions(request: SignedInRequest) -> HttpResponse:
-    """The session list: live once its script runs, searchable without."""
-    q, state = request.GET.get("q", "").strip(), request.GET.get("state", "")
-    found = listing.list_sessions(request.principal, state or None, q or None, request.GET.get("cursor") or None)
-    ready = [provider for provider in PROVIDERS.values() if provider.keys and usable(provider, os.environ)]
+    """The session list: live once its script runs, searchable and filtered without."""
+    asked = {name: request.GET.get(name, "").strip() for name in ("q", "state", "person")}
+    q, state, person = asked["q"][:MOST_Q], asked["state"], asked["person"]
+    refused = ""
+    try:
+        cursor = request.GET.get("cursor") or None
+        found = listing.list_sessions(request.principal, state or None, q or None, cursor, person=person or None)
+    except Refused as problem:
+        if problem.data.get("field") != "q":
+            raise
+        found, refused = {"items": [], "next": None}, problem.detail
+    entered = stored.read_all()
+    ready = [provider for provider in PROVIDERS.values() if provider.keys and _ready(provider, entered)]
+    listed = [
+        {"name": f"{PROVIDERS[stored.FAMILIES[one.provider]].name}:{name}", "title": "offered by the server"}
+        for one in entered.values() for name in one.models
+    ]  # fmt: skip
+    recent = listing.recent(request.principal)
+    offered = [{"name": p.example, "title": p.title} for p in ready] + [{"name": DEMO, "title": "Demonstration"}]
+    known = {each["name"] for each in offered}
+    used = [{"name": name, "title": "used lately"} for name in recent["models"] if name not in known]
+    query = {name: value for name, value in asked.items() if value}
+    starters = listing.starters(request.principal)
     return render(request, "sessions.html", {
-        "items": [_listed(item) for item in found["items"]],
-        "next": found["next"],
-        "q": q,
-        "state": state,
-        "states": STATES,
+        "items": [_listed(item, state) for item in found["items"]],
+        "next": urlencode({**query, "cursor": found["next"]}) if found["next"] else "",
+        **asked,
+        "refused": refused,
+        "short": bool(q) and all(len(word) < search.SHORTEST for word in search.words_of(q)),
+        "filtered": bool(query),
+        "states": [{"words": said, "query": urlencode(_with(query, "state", value)), "on": value == state}
+                   for value, said in STATES],
+        "starters": starters,
+        "person_id": next((one["id"] for one in starters if person.lower() in (one["name"].lower(), one["id"])), ""),
+        "mine": len(control.stoppable(request.principal, "mine")),
+        "all": len(control.stoppable(request.principal, "all")),
+        "me": str(request.principal.person),
         "ready": sorted({provider.title for provider in ready}),
-        "models": [{"name": p.example, "title": p.title} for p in ready] + [{"name": DEMO, "title": "Demonstration"}],
-        "suggested": ready[0].example if ready else DEMO,
+        "models": [*used, *offered, *(each for each in listed if each["name"] not in known)],
+        "admin": request.principal.is_admin and request.principal.device is not None,
+        "workspaces": recent["workspaces"],
+        "suggested": (recent["models"] or [ready[0].example if ready else DEMO])[0],
         "modes": MODES,
         "usual_mode": "ask" if ready else "auto",
         "isolation_text": isolation_text(),
     })  # fmt: skip
 
 
-def _listed(item: Mapping[str, Any]) -> dict[str, Any]:
+def _ready(provider: Provider, entered: Mapping[str, stored.Stored]) -> bool:
+    """Whether there is what a provider needs: in this machine's environment, or entered on the page."""
+    kept = entered.get(stored.family_of(provider.name) or "")
+    return usable(provider, os.environ) or (kept is not None and kept.given is not None)
+
+
+def _with(query: Mapping[str, str], name: str, value: str) -> dict[str, str]:
+    """A query with one part changed, or without it where the value is empty."""
+    return {key: each for key, each in {**query, name: value}.items() if each}
+
+
+def _listed(item: Mapping[str, Any], state: str = "") -> dict[str, Any]:
+    seconds = max(0, int((watching.now() - words.instant(item["since"])).total_seconds()))
+    length = f"{seconds} s" if seconds < 60 else words.duration(seconds * 1000)
+    clock = f", {length}" if item["state"] in words.CLOCKED else ""
     return {
         **item,
         "word": _COLOURS.get(item["state"], item["state"]),
-        "words": words.STATES.get(item["state"], item["state"]),
+        "words": words.sentence(words.doing(item) + clock),
         "demo": item.get("model") == DEMO,
+        "filed": item.get("archived", False) and state != "archived",
+        "hit": _hit(item),
     }
+
+
+def _hit(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What was found in a message, in pieces: those that fit are marked."""
+    hit = item.get("hit")
+    if hit is None:
+        return None
+    pieces, at = [], 0
+    for start, end in hit["marks"]:
+        pieces += [{"text": hit["text"][at:start]}, {"text": hit["text"][start:end], "marked": True}]
+        at = end
+    pieces.append({"text": hit["text"][at:]})
+    place = f"#turn-{hit['turn']}" if hit["turn"] else ""
+    return {**hit, "pieces": pieces, "href": f"/s/{item['id']}{place}"}
+
+
+@worded
+def stop_all(request: SignedInRequest) -> HttpResponse:
+    """Stop many sessions without a script: which and whose first, then what came of each (E1)."""
+    scope: control.Scope = "all" if (request.POST or request.GET).get("scope") == "all" else "mine"
+    if request.method != "POST":
+        listed = [_listed(item) for item in listing.named(control.stoppable(request.principal, scope))]
+        return render(request, "stop_all.html", {"scope": scope, "items": listed, "command": new_id()})
+    try:
+        named = [str(UUID(each)) for each in request.POST.getlist("session")]
+        command = str(UUID(request.POST.get("command", "")))
+    except ValueError:
+        raise Refused("invalid", "This form was not complete. Go back and open it again.") from None
+    reason = request.POST.get("reason", "").strip() or None
+    asked = control.interrupt_many(request.principal, command, scope, sessions=named, reason=reason, otherwise="hold")
+    done = {item["id"]: item for item in control.wait_many(asked, STOP_ALL_WAIT_S)}
+    rows = [{**row, "outcome": words.stopped_words(done[row["id"]])[1]} for row in listing.named(list(done))]
+    return render(request, "stop_all.html", {"scope": scope, "done": rows, "summary": words.stops_words(done.values())})
 
 
 @require_safe

@@ -8,8 +8,9 @@ from ninja import Router
 from sessions_app import control
 from sessions_app.api import replies, requests
 from sessions_app.api.answers import answer
-from sessions_app.api.fields import Id, derived_id
+from sessions_app.api.fields import Id
 from sessions_app.api.signed_in import command_id, who
+from sessions_app.ids import derived_id
 from sessions_app.log import listing
 
 router = Router(tags=["approvals"])

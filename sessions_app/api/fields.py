@@ -2,7 +2,6 @@
 
 import re
 from typing import Annotated, Final
-from uuid import UUID, uuid5
 
 from pydantic import (
     AfterValidator,
@@ -16,9 +15,9 @@ from pydantic import (
 )
 
 from sessions_app.engine.instants import read_instant
+from sessions_app.ids import derived_id
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_KEYS: Final = UUID("01977c3e-2b64-7d0a-8a55-7b1d4f6c9e21")
 
 
 class Shape(BaseModel):
@@ -64,9 +63,4 @@ Seq = Annotated[int, Field(ge=1, le=MAX_SEQ)]
 
 def command_id_of(key: str) -> str:
     """The command id an `Idempotency-Key` stands for: itself where it is a UUID, else one derived from it (A4)."""
-    return key.lower() if _UUID.fullmatch(key) else str(uuid5(_KEYS, key))
-
-
-def derived_id(command: str, part: str) -> str:
-    """The command id of one part of a command that is several transactions, the same whenever it is repeated."""
-    return str(uuid5(_KEYS, f"{command}/{part}"))
+    return key.lower() if _UUID.fullmatch(key) else derived_id(key)

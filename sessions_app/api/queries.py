@@ -15,12 +15,19 @@ MAX_TEXT = 1024 * 1024
 
 
 class SessionsQuery(QueryShape):
-    """Which sessions: in a state, with words in the title."""
+    """Which sessions: in a state (or `archived`), with words in the title or in a message, started by a person."""
 
     state: str | None = None
-    q: str | None = None
+    q: str | None = Field(default=None, max_length=200)
+    person: str | None = None
     cursor: str | None = None
     limit: int = Field(default=PAGE, ge=1, le=MAX_PAGE)
+
+
+class StoppableQuery(QueryShape):
+    """Which sessions a stop would be about."""
+
+    scope: Literal["mine", "all"] = "mine"
 
 
 class EventsQuery(QueryShape):

@@ -128,6 +128,12 @@ class StoppedSession(Reply):
     turns: list[str]
 
 
+class Stoppable(Reply):
+    """`started_by` is the name of who made the session."""
+
+    sessions: list[SessionItem]
+
+
 class StoppedSessions(Reply):
     sessions: list[StoppedSession]
 

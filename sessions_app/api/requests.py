@@ -11,6 +11,10 @@ MAX_WAIT_S: Final = 300.0
 """The longest a stop waits for its outcome. It goes on whatever the caller waited (E4)."""
 
 
+MOST_SESSIONS: Final = 1000
+"""How many sessions one stop can name."""
+
+
 class NewSession(Shape):
     """A new session. `model` is `provider:model` as pydantic-ai has them; `demo:` is the demonstration."""
 
@@ -129,11 +133,19 @@ class Interrupt(Shape):
 
 
 class InterruptMany(Shape):
-    """A stop of every session the caller created (`mine`), or of every one the caller may stop (`all`)."""
+    """A stop of every session the caller created (`mine`), or of every one the caller may stop (`all`).
+
+    `sessions`: of those, these only. `otherwise` is the `queue` of sessions without a rule of their own. Past
+    `not_after` each is refused (`too_late`). `wait` in seconds, 10 where nothing is said.
+    """
 
     scope: Literal["mine", "all"] = "mine"
+    sessions: list[Id] | None = Field(default=None, max_length=MOST_SESSIONS)
     reason: str | None = None
     queue: QueueChoice | None = None
+    otherwise: QueueChoice | None = None
+    not_after: Instant | None = None
+    wait: float | None = Field(default=None, ge=0, le=MAX_WAIT_S)
 
 
 class GivenReason(Shape):

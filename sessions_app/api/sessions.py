@@ -34,9 +34,11 @@ def create_session(request: HttpRequest, body: requests.NewSession | None = None
 
 @router.get("/sessions", response={200: replies.SessionList})
 def sessions(request: HttpRequest, query: Query[SessionsQuery]) -> HttpResponse:
-    """The sessions the caller may read, the last active first."""
+    """The sessions in the caller's list, pinned first, then the last active; a `hit` is what was found in a message."""
     only(request, SessionsQuery)
-    return answer(listing.list_sessions(who(request), query.state, query.q, query.cursor, query.limit))
+    q = (query.q or "").strip() or None
+    found = listing.list_sessions(who(request), query.state, q, query.cursor, query.limit, query.person)
+    return answer(found)
 
 
 @router.get("/sessions/{session}", response={200: replies.SessionReply})
@@ -53,7 +55,7 @@ def state(request: HttpRequest, session: Id) -> HttpResponse:
 
 @router.patch("/sessions/{session}", response={200: replies.Reply})
 def change_session(request: HttpRequest, session: Id, body: requests.SessionChange) -> HttpResponse:
-    """Change title or settings, pin or archive; what is absent stays."""
+    """Change title or settings, pin or archive in the caller's own list; what is absent stays."""
     receipt = control.change_session(
         who(request),
         session,

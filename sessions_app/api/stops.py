@@ -5,19 +5,19 @@ stop is marked at once however many others wait for their outcome. A waiting one
 first. A client that goes away changes nothing.
 """
 
-import time
-from typing import Any, Final
+from typing import Final
 
 from django.db import connections
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
+from ninja import Query, Router
 
 from sessions_app import control
 from sessions_app.api import replies, requests
 from sessions_app.api.answers import answer
-from sessions_app.api.fields import Id, derived_id
+from sessions_app.api.fields import Id
+from sessions_app.api.queries import StoppableQuery, only
 from sessions_app.api.signed_in import command_id, who
-from sessions_app.engine.errors import Refused
+from sessions_app.log import listing
 
 router = Router(tags=["stop"])
 MANY_WAIT_S: Final = 10.0
@@ -62,30 +62,25 @@ def kill_processes(request: HttpRequest, session: Id, call: str, turn: Id | None
 def interrupt_many(request: HttpRequest, body: requests.InterruptMany | None = None) -> HttpResponse:
     """Stop every session the caller created, or every one the caller may stop; each is a transaction of its own (E1).
 
-    All are marked before any is waited for. An item whose stop was refused, or has not ended within 10 s, has a `code`.
+    All are marked before any is waited for. An item whose stop was refused, or has not ended in time, has a `code`.
     """
     body = body or requests.InterruptMany()
-    principal, command = who(request), command_id(request)
-    asked: list[tuple[str, dict[str, Any] | Refused]] = []
-    for session in control.stoppable(principal, command, body.scope, body.reason, body.queue):
-        try:
-            part = derived_id(command, session)
-            receipt = control.interrupt(principal, session, part, reason=body.reason, queue=body.queue)
-        except Refused as refusal:
-            asked.append((session, refusal))
-        else:
-            asked.append((session, receipt))
+    asked = control.interrupt_many(
+        who(request),
+        command_id(request),
+        body.scope,
+        sessions=body.sessions,
+        reason=body.reason,
+        queue=body.queue,
+        otherwise=body.otherwise,
+        not_after=body.not_after,
+    )
     give_back_connections()
-    end = time.monotonic() + MANY_WAIT_S
-    return answer({"sessions": [_outcome(session, asked_for, end) for session, asked_for in asked]})
+    return answer({"sessions": control.wait_many(asked, MANY_WAIT_S if body.wait is None else body.wait)})
 
 
-def _outcome(session: str, asked_for: dict[str, Any] | Refused, end: float) -> dict[str, Any]:
-    """What came of one session's stop by `end` (monotonic); a deadline never claims that something stopped (E4)."""
-    try:
-        if isinstance(asked_for, Refused):
-            raise asked_for
-        return {"id": session, **control.wait_stopped(session, asked_for, max(0.0, end - time.monotonic()))}
-    except Refused as refusal:
-        turns = [] if isinstance(asked_for, Refused) else asked_for["turns"]
-        return {"id": session, "stopped": False, "turns": turns, "code": refusal.code, "detail": refusal.detail}
+@router.get("/interrupt", response={200: replies.Stoppable})
+def stoppable(request: HttpRequest, query: Query[StoppableQuery]) -> HttpResponse:
+    """The sessions that a stop of `mine` or `all` would be about at this moment, and who started them."""
+    only(request, StoppableQuery)
+    return answer({"sessions": listing.named(control.stoppable(who(request), query.scope))})

@@ -3,7 +3,15 @@
 from sessions_app.control.approvals import change_loop, resolve, revoke_rule, set_mode
 from sessions_app.control.creating import create_session
 from sessions_app.control.keeping import change_session, erase, set_member
-from sessions_app.control.stopping import close, give_reason, interrupt, kill_processes, stoppable
+from sessions_app.control.stopping import (
+    Scope,
+    close,
+    give_reason,
+    interrupt,
+    interrupt_many,
+    kill_processes,
+    stoppable,
+)
 from sessions_app.control.verbs import (
     edit_input,
     edit_steer,
@@ -14,9 +22,10 @@ from sessions_app.control.verbs import (
     submit,
     withdraw_steer,
 )
-from sessions_app.control.waiting import stop_outcome, wait_stopped
+from sessions_app.control.waiting import stop_outcome, wait_many, wait_stopped
 
 __all__ = [
+    "Scope",
     "change_loop",
     "change_session",
     "close",
@@ -26,6 +35,7 @@ __all__ = [
     "erase",
     "give_reason",
     "interrupt",
+    "interrupt_many",
     "kill_processes",
     "release",
     "resolve",
@@ -38,6 +48,7 @@ __all__ = [
     "stop_outcome",
     "stoppable",
     "submit",
+    "wait_many",
     "wait_stopped",
     "withdraw_steer",
 ]

@@ -1,20 +1,26 @@
 """What owners do with a session itself: its title and settings, who may see it, and what it has to forget."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from psycopg import Cursor
 
-from sessions_app.control.permitted import noted, run
+from sessions_app.control.permitted import Extra, known_id, noted, run
+from sessions_app.control.transact import fingerprint, first_receipt, keep_receipt, persistently
 from sessions_app.engine import commands
-from sessions_app.engine.errors import Refused
+from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.engine.text import clean
-from sessions_app.log import db
+from sessions_app.log import bell, db
 from sessions_app.log.append import Appended, Locked
 from sessions_app.log.db import Row
 from sessions_app.people.members import find_person
 from sessions_app.people.principals import Principal
 from sessions_app.people.roles import require
 
+_PLACE: Final = """INSERT INTO list_place AS old (session_id, person_id, pinned, archived)
+    VALUES (%(session)s, %(person)s, coalesce(%(pin)s, false), coalesce(%(file)s, false))
+    ON CONFLICT (session_id, person_id) DO UPDATE SET pinned = coalesce(%(pin)s, old.pinned),
+        archived = coalesce(%(file)s, old.archived)"""
 _FORGET: Final = """UPDATE event SET texts = NULL WHERE session_id = %s AND seq = %s AND octet_length(texts) > 0
     RETURNING type, turn"""
 _FORGET_TITLE: Final = """UPDATE session SET title = 'erased' WHERE id = %(session)s AND NOT EXISTS (
@@ -32,16 +38,42 @@ def change_session(
     pinned: bool | None = None,
     archived: bool | None = None,
 ) -> dict[str, Any]:
-    """Change title or settings (events), pin or archive (columns of the list, not of the session's history)."""
+    """Change title or settings (an owner's, events), pin or archive (everybody's own, for their own list only)."""
+    content = [title, settings, pinned, archived]
 
-    def flags(cur: Cursor[Row], locked: Locked, appended: Appended) -> None:
-        cur.execute(
-            "UPDATE session SET pinned = coalesce(%s, pinned), archived = coalesce(%s, archived) WHERE id = %s",
-            (pinned, archived, session),
-        )
+    def place(cur: Cursor[Row]) -> None:
+        if pinned is not None or archived is not None:
+            cur.execute(_PLACE, {"session": session, "person": principal.person, "pin": pinned, "file": archived})
 
-    order = commands.ChangeSession(title, settings)
-    return run(principal, session, command, "change", order, [title, settings, pinned, archived], extra=flags).receipt
+    if title is not None or settings is not None:
+        order = commands.ChangeSession(title, settings)
+        extra: Extra = lambda cur, locked, appended: place(cur)  # noqa: E731
+        receipt = run(principal, session, command, "change", order, content, extra=extra).receipt
+    else:
+        receipt = _place(principal, session, command, content, place)
+    bell.ring_list(session)
+    return receipt
+
+
+def _place(
+    principal: Principal, session: str, command: str, content: list[Any], place: Callable[[Cursor[Row]], None]
+) -> dict[str, Any]:
+    """Where one's own list has a session is no history of the session, and whoever may read it may say it."""
+    session = known_id(session, "session_not_found", NO_SESSION)
+    digest = fingerprint([session, "place", content])
+
+    def once(cur: Cursor[Row]) -> dict[str, Any]:
+        if require(cur, principal, session, "read") == "admin":
+            raise Refused("not_allowed", "Only members have a session in their list.")
+        first = first_receipt(cur, principal.key, command, digest)
+        if first is None:
+            place(cur)
+            first = {}
+            keep_receipt(cur, principal.key, command, digest, first)
+        return first
+
+    with noted(principal, session, command, "change"):
+        return persistently("write", command, once)
 
 
 def set_member(principal: Principal, session: str, command: str, *, person: str, role: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sessions_app.control.verbs import told_if_taken
 from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.state import QueueChoice
-from sessions_app.ids import new_id
+from sessions_app.ids import derived_id, new_id
 from sessions_app.log import db
 from sessions_app.log.db import Row
 from sessions_app.people.principals import Principal
@@ -20,9 +20,12 @@ from sessions_app.people.roles import CAN, require
 
 # Whatever runs or waits was made durable together with the word; an idle session may have background processes (E13).
 _STOPPABLE: Final = """
-SELECT s.id::text FROM session s LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %(person)s
-WHERE (s.word IN ('waiting', 'running', 'approval', 'stopping')
-       OR EXISTS (SELECT 1 FROM background_process b WHERE b.session = s.id))
+SELECT s.id::text, s.settings ? 'stop_queue'
+FROM session s LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %(person)s
+WHERE CASE WHEN %(named)s::uuid[] IS NULL
+      THEN s.word IN ('waiting', 'running', 'approval', 'stopping')
+           OR EXISTS (SELECT 1 FROM background_process b WHERE b.session = s.id)
+      ELSE s.id = ANY(%(named)s::uuid[]) END
   AND (m.role = ANY(%(roles)s) OR (m.role IS NULL AND %(admin)s))
   AND (%(all)s OR s.created_by_id = %(person)s)
 ORDER BY s.active_at DESC
@@ -66,25 +69,61 @@ def kill_processes(
     return run(principal, session, command, "interrupt", order, ["kill", call, turn], purpose="stop").receipt
 
 
-def stoppable(
-    principal: Principal, command: str, scope: Literal["mine", "all"], reason: str | None, queue: QueueChoice | None
-) -> list[str]:
-    """The sessions a stop of many is about (E1): those with something to stop that the caller created, or may stop.
+Scope = Literal["mine", "all"]
+Asked = tuple[str, dict[str, Any] | Refused]
+"""A session, and the receipt of its stop or why it was refused."""
 
-    A repetition is about the sessions of the first, whatever has become active since (A4).
+
+def stoppable(principal: Principal, scope: Scope) -> list[str]:
+    """The sessions that a stop of many would be about at this moment (E1), the last active first."""
+    with db.cursor("read") as cur:
+        return [session for session, _ in _stoppable(cur, principal, scope, None)]
+
+
+def interrupt_many(
+    principal: Principal,
+    command: str,
+    scope: Scope,
+    *,
+    sessions: list[str] | None = None,
+    reason: str | None = None,
+    queue: QueueChoice | None = None,
+    otherwise: QueueChoice | None = None,
+    not_after: datetime | None = None,
+) -> list[Asked]:
+    """Stop what runs in every session the caller created (`mine`) or may stop (`all`), each in its own transaction.
+
+    `sessions`: those among them only, also where nothing runs any more. `otherwise` is the `queue` of the sessions that
+    have no rule of their own for what waits. A repetition is about the sessions of the first, whatever has become
+    active since (A4).
     """
-    roles = [role for role, verbs in CAN.items() if "interrupt" in verbs]
-    digest = fingerprint(["interrupt many", scope, reason, queue])
+    digest = fingerprint(["interrupt many", scope, reason, queue, sessions, otherwise])
 
-    def once(cur: Cursor[Row]) -> list[str]:
+    def once(cur: Cursor[Row]) -> list[list[Any]]:
         first = first_receipt(cur, principal.key, command, digest)
         if first is None:
-            about = {"person": principal.person, "roles": roles, "admin": principal.is_admin, "all": scope == "all"}
-            first = {"sessions": [str(row[0]) for row in cur.execute(_STOPPABLE, about).fetchall()]}
+            first = {"stops": [list(each) for each in _stoppable(cur, principal, scope, sessions)]}
             keep_receipt(cur, principal.key, command, digest, first)
-        return list(first["sessions"])
+        return list(first["stops"])
 
-    return persistently("stop", command, once)
+    asked: list[Asked] = []
+    for session, ruled in persistently("stop", command, once):
+        chosen = queue or (None if ruled else otherwise)
+        part = derived_id(command, session)
+        try:
+            receipt = interrupt(principal, session, part, reason=reason, queue=chosen, not_after=not_after)
+        except Refused as refusal:
+            asked.append((session, refusal))
+        else:
+            asked.append((session, receipt))
+    return asked
+
+
+def _stoppable(cur: Cursor[Row], principal: Principal, scope: Scope, named: list[str] | None) -> list[tuple[str, bool]]:
+    """(session, whether it has a rule of its own for what waits)."""
+    roles = [role for role, verbs in CAN.items() if "interrupt" in verbs]
+    about = {"person": principal.person, "roles": roles, "admin": principal.is_admin, "all": scope == "all"}
+    return [(str(row[0]), row[1]) for row in cur.execute(_STOPPABLE, {**about, "named": named}).fetchall()]
 
 
 def _then(then: dict[str, str] | None) -> commands.Then | None:

@@ -1,10 +1,12 @@
 """Waiting for a stop's outcome, outside every lock (E4)."""
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
 
+from sessions_app.control.stopping import Asked
 from sessions_app.engine.errors import Refused
 from sessions_app.log import db
 
@@ -69,3 +71,24 @@ def wait_stopped(session: str, receipt: dict[str, Any], deadline_s: float) -> di
             break
         time.sleep(min(_LOOK_S[min(attempt, len(_LOOK_S) - 1)], left))
     raise Refused("deadline", "The stop goes on; it had not ended in time.", turns=receipt["turns"])
+
+
+def wait_many(asked: Sequence[Asked], deadline_s: float) -> list[dict[str, Any]]:
+    """What came of the stops of many sessions within `deadline_s`: `{id, stopped, turns, ...}` each.
+
+    An item whose stop was refused, or has not ended (`deadline`), has a `code`, `detail` and `data`: it never claims
+    that something stopped (E4).
+    """
+    end = time.monotonic() + deadline_s
+    return [_item(session, receipt, end) for session, receipt in asked]
+
+
+def _item(session: str, asked: dict[str, Any] | Refused, end: float) -> dict[str, Any]:
+    try:
+        if isinstance(asked, Refused):
+            raise asked
+        return {"id": session, **wait_stopped(session, asked, max(0.0, end - time.monotonic()))}
+    except Refused as refusal:
+        turns = [] if isinstance(asked, Refused) else asked["turns"]
+        told = {"code": refusal.code, "detail": refusal.detail, "data": refusal.data}
+        return {"id": session, "stopped": False, "turns": turns, **told}

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
@@ -25,6 +25,14 @@ class Provider:
     keys: tuple[str, ...] = ()
     example: str = ""
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a provider is called with where the environment says nothing: a key, and an address unless it is its own."""
+
+    key: str = field(repr=False)
+    base_url: str = ""
 
 
 _OPENAI_KEYS: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
@@ -73,13 +81,16 @@ def check_name(name: str) -> str | None:
     return None
 
 
+_ENTER: Final = " Keys of OpenAI, Anthropic and Google can be entered by an administrator under Models."
+
+
 def missing_key(name: str, environ: Mapping[str, str]) -> str | None:
     """One sentence naming the variable this model's provider needs and `environ` lacks, or None."""
     provider, _ = split_name(name)
     if usable(provider, environ):
         return None
     names = " or ".join(provider.keys)
-    return f"There is no key for {provider.title}: set {names} where the worker runs and restart it."
+    return f"There is no key for {provider.title}: set {names} where the worker runs and restart it.{_ENTER}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,15 +83,22 @@ class Feed:
             self._telling = None
 
     async def _send(self, sessions: Sequence[str], readers: Sequence[Reader]) -> None:
-        rows, who = await in_thread(Pool.HUB, _rows_and_readers, sessions)
+        rows, who, places = await in_thread(Pool.HUB, _read, sessions)
         people = await self._watchers.people_of_sessions(sessions)
         for session in sessions:
             row, allowed = rows.get(session), who[session]
-            encoded = frames.frame({"t": "session", **row, "people": people[session]}) if row is not None else None
+            said = {"t": "session", **row, "people": people[session]} if row is not None else None
+            encoded: dict[tuple[bool, bool, str], frames.Frame] = {}
             for reader in readers:
-                if encoded is not None and str(reader.principal.person) in allowed:
+                person = str(reader.principal.person)
+                if said is not None and person in allowed:
+                    pinned, archived = places.get((session, person), (False, False))
+                    own = (pinned, archived, allowed[person])
+                    if own not in encoded:
+                        mine = {"pinned": pinned, "archived": archived, "role": allowed[person]}
+                        encoded[own] = frames.frame({**said, **mine})
                     reader.shown.add(session)
-                    reader.send(encoded)
+                    reader.send(encoded[own])
                 elif session in reader.shown:
                     reader.shown.discard(session)
                     reader.send(frames.frame({"t": "session", "id": session, "gone": True}))
@@ -124,5 +131,7 @@ class Feed:
             log.warning("who may read the session list cannot be checked: %s", error)
 
 
-def _rows_and_readers(sessions: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, set[str]]]:
-    return watching.list_rows(sessions), watching.readers(sessions)
+def _read(
+    sessions: Sequence[str],
+) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, str]], dict[tuple[str, str], tuple[bool, bool]]]:
+    return watching.list_rows(sessions), watching.readers(sessions), watching.places(sessions)

@@ -68,6 +68,11 @@ def ring(appended: Appended) -> None:
     ])  # fmt: skip
 
 
+def ring_list(session: str) -> None:
+    """Something that no event tells has changed about a session in somebody's list."""
+    _publish([(LIST_CHANNEL, {"id": session})])
+
+
 def delta(session: str, frame: dict[str, Any]) -> None:
     """Pass on a piece of streamed text."""
     deltas([(session, frame)])

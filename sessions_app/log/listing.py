@@ -9,25 +9,37 @@ import orjson
 from psycopg import sql
 
 from sessions_app.engine.errors import NO_SESSION, Refused
-from sessions_app.log import db
+from sessions_app.log import db, search, watching
 from sessions_app.log.frames import instant
 from sessions_app.log.payload import whole
 from sessions_app.log.read import payload
+from sessions_app.log.search import Hit, escaped
 from sessions_app.people.members import members_of
 from sessions_app.people.principals import Principal
 from sessions_app.people.roles import CAN, require
 
 PAGE_MAX: Final = 200
 _SESSION: Final = (
-    "s.id, s.title, s.word, s.word_since, s.active_at, s.created_at, s.created_by_id, s.workspace, s.model, s.pinned, "
-    "s.archived, s.head, s.settings, nullif((s.state->'spent'->>'cost')::float, 0)"
+    "s.id, s.title, s.word, s.word_since, s.active_at, s.created_at, s.created_by_id, s.workspace, s.model, "
+    "s.head, s.settings, nullif((s.state->'spent'->>'cost')::float, 0), coalesce(p.pinned, false), "
+    "coalesce(p.archived, false)"
 )
 _ITEM: Final = (
     "i.id, i.request, i.session_id, i.loop, i.seq, i.turn_index, i.at, i.actor, i.cause, i.reason, i.phase, "
     "i.ended_by, i.acknowledged_ms, i.settled_ms, i.steps_kept, i.cut_off, i.ended, i.surviving, i.unknown, i.kept, "
     "i.held, i.cancelled, s.title, m.role"
 )
-_ONE: Final = sql.SQL("SELECT {} FROM session s WHERE s.id = %s").format(sql.SQL(_SESSION))
+_PLACE: Final = "LEFT JOIN list_place p ON p.session_id = s.id AND p.person_id = %s"
+_ONE: Final = sql.SQL("SELECT {} FROM session s {} WHERE s.id = %s").format(sql.SQL(_SESSION), sql.SQL(_PLACE))
+ACTIVE: Final = ("waiting", "running", "approval", "stopping", "closing")
+"""A session's words while something is under way in it, or about to be."""
+_STARTERS: Final = """SELECT id, username FROM person WHERE id IN (
+    SELECT s.created_by_id FROM session s JOIN member m ON m.session_id = s.id AND m.person_id = %s)
+    ORDER BY lower(username)"""
+RECENT: Final = 6
+_RECENT: Final = (
+    """SELECT model, workspace, id FROM session WHERE created_by_id = %s ORDER BY created_at DESC LIMIT 60"""
+)
 # Somebody, by name or id: in person or by a token of their own, revoked ones too. Their agents are others (A5).
 _BY: Final = """EXISTS (SELECT 1 FROM (SELECT %s::text AS who) q WHERE i.actor->>'id' = q.who
     OR lower(i.actor->>'name') = lower(q.who) OR i.actor->>'id' IN (
@@ -39,8 +51,8 @@ _MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.se
 
 def _session(row: Sequence[Any]) -> dict[str, Any]:
     (
-        id_, title, word, since, active_at, created_at, created_by, workspace, model, pinned, archived, head, settings,
-        cost,
+        id_, title, word, since, active_at, created_at, created_by, workspace, model, head, settings, cost, pinned,
+        archived,
     ) = row  # fmt: skip
     return {
         "id": str(id_), "title": title, "state": word, "since": instant(since), "active_at": instant(active_at),
@@ -53,7 +65,7 @@ def session_view(principal: Principal, session: str) -> dict[str, Any]:
     """One session with its members, its `head`, and what the caller may do in it; `session_not_found`."""
     with db.cursor("read") as cur:
         role = require(cur, principal, session, "read")
-        row = cur.execute(_ONE, (session,)).fetchone()
+        row = cur.execute(_ONE, (principal.person, session)).fetchone()
         if row is None:
             raise Refused("session_not_found", NO_SESSION)
         members = [member.json() for member in members_of(cur, session)] if role != "observer" else []
@@ -61,34 +73,96 @@ def session_view(principal: Principal, session: str) -> dict[str, Any]:
 
 
 def list_sessions(
-    principal: Principal, state: str | None = None, q: str | None = None, cursor: str | None = None, limit: int = 50
+    principal: Principal,
+    state: str | None = None,
+    q: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+    person: str | None = None,
 ) -> dict[str, Any]:
-    """The caller's sessions, pinned first, then the last active: `{items, next}`. `q` searches titles."""
+    """The caller's sessions, pinned first, then the last active: `{items, next}`.
+
+    Archived ones are left out, unless something is under way in one and that `state` is asked for, or the state is
+    `archived`, or there are words to look for. `q`: sessions with all these words in the title or in one message, whose
+    newest such message is the item's `hit`. `person` (name or id): those that somebody started.
+    """
     where: list[sql.Composable] = [sql.SQL("m.person_id = %s")]
-    values: list[Any] = [principal.person]
-    if state:
-        where.append(sql.SQL("s.word = %s"))
-        values.append(state)
+    values: list[Any] = [principal.person, principal.person]
+
+    def narrow(condition: LiteralString, *given: Any) -> None:
+        where.append(sql.SQL(condition))
+        values.extend(given)
+
+    hits: dict[str, Hit] = {}
+    if state == "archived":
+        narrow("p.archived")
+    elif state:
+        narrow("s.word = %s", state)
+    if not q and state not in (*ACTIVE, "archived"):
+        narrow("p.archived IS NOT TRUE")
+    if person:
+        narrow(
+            "s.created_by_id IN (SELECT id FROM person WHERE lower(username) = lower(%s) OR id::text = %s)",
+            *[person] * 2,
+        )
     if q:
-        where.append(sql.SQL("s.title ILIKE %s"))
-        values.append(f"%{_escaped(q)}%")
+        hits = search.newest_hits(principal, q)
+        narrow("(s.title ILIKE ALL(%s) OR s.id = ANY(%s::uuid[]))", search.patterns(q), list(hits))
     if cursor:
         pinned, at, last = _position(cursor, 3)
-        where.append(sql.SQL("(s.pinned, s.active_at, s.id) < (%s::boolean, %s::timestamptz, %s::uuid)"))
-        values += [pinned, at, last]
+        narrow(
+            "(coalesce(p.pinned, false), s.active_at, s.id) < (%s::boolean, %s::timestamptz, %s::uuid)",
+            pinned,
+            at,
+            last,
+        )
     query = sql.SQL(
-        "SELECT {columns} FROM session s JOIN member m ON m.session_id = s.id WHERE {where} "
-        "ORDER BY s.pinned DESC, s.active_at DESC, s.id DESC LIMIT %s"
-    ).format(columns=sql.SQL(_SESSION), where=sql.SQL(" AND ").join(where))
+        "SELECT {columns}, m.role FROM session s JOIN member m ON m.session_id = s.id {place} WHERE {where} "
+        "ORDER BY coalesce(p.pinned, false) DESC, s.active_at DESC, s.id DESC LIMIT %s"
+    ).format(columns=sql.SQL(_SESSION), place=sql.SQL(_PLACE), where=sql.SQL(" AND ").join(where))
     size = min(limit, PAGE_MAX)
     with db.cursor("read") as cur:
         rows = cur.execute(query, [*values, size + 1]).fetchall()
-    items = [_session(row) for row in rows[:size]]
+    items = [{**_session(row[:-1]), "role": row[-1]} for row in rows[:size]]
     last_item = items[-1] if len(rows) > size else None
     following = None
     if last_item is not None:
         following = f"{last_item['pinned']}~{last_item['active_at']}~{last_item['id']}".lower()
+    at_work = watching.list_rows([item["id"] for item in items])
+    excerpts = search.excerpts([hits[item["id"]] for item in items if item["id"] in hits], q or "")
+    for item in items:
+        item |= at_work.get(item["id"], {})
+        if item["id"] in excerpts:
+            item["hit"] = excerpts[item["id"]]
     return {"items": items, "next": following}
+
+
+def starters(principal: Principal) -> list[dict[str, str]]:
+    """Who has started the sessions in the caller's list: `{id, name}`, by name."""
+    with db.cursor("read") as cur:
+        found = cur.execute(_STARTERS, (principal.person,)).fetchall()
+    return [{"id": str(id_), "name": name} for id_, name in found]
+
+
+def named(sessions: Sequence[str]) -> list[dict[str, Any]]:
+    """These sessions as the list shows them, in their order, each with `started_by`, a name."""
+    rows = watching.list_rows(sessions)
+    with db.cursor("read") as cur:
+        found = cur.execute(
+            "SELECT id::text, username FROM person WHERE id = ANY(%s::uuid[])",
+            ([row["created_by"] for row in rows.values()],),
+        ).fetchall()
+    names = dict(found)
+    return [{**rows[each], "started_by": names.get(rows[each]["created_by"], "")} for each in sessions if each in rows]
+
+
+def recent(principal: Principal) -> dict[str, list[str]]:
+    """What the caller's newest sessions use: `{models, workspaces}`, the last used first; scratch folders are none."""
+    with db.cursor("read") as cur:
+        found = cur.execute(_RECENT, (principal.person,)).fetchall()
+    models = dict.fromkeys(row[0] for row in found)
+    places = dict.fromkeys(row[1] for row in found if not row[1].endswith(f"/workspaces/{row[2]}"))
+    return {"models": list(models)[:RECENT], "workspaces": list(places)[:RECENT]}
 
 
 def interruptions(
@@ -122,9 +196,9 @@ def interruptions(
     if cause:
         narrow("i.cause = %s", cause)
     if reason:
-        narrow("i.reason ILIKE %s", f"%{_escaped(reason)}%")
+        narrow("i.reason ILIKE %s", f"%{escaped(reason)}%")
     if q:
-        like = f"%{_escaped(q)}%"
+        like = f"%{escaped(q)}%"
         narrow("(i.reason ILIKE %s OR i.actor->>'name' ILIKE %s OR s.title ILIKE %s)", like, like, like)
     if start is not None:
         narrow("i.at >= %s", start)
@@ -179,11 +253,6 @@ def _actor_for(role: str | None, actor: dict[str, Any]) -> dict[str, Any]:
     if role != "observer" or actor["device"] is None:
         return actor
     return {**actor, "device": {"kind": actor["device"]["kind"]}}
-
-
-def _escaped(words: str) -> str:
-    """Words for ILIKE, taken literally; PostgreSQL text cannot hold a NUL."""
-    return words.replace("\0", "\ufffd").replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
 
 
 def _position(cursor: str, parts: int) -> list[str]:

@@ -73,6 +73,11 @@ def _member(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     )
 
 
+def _back_in_lists(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    """An archived session comes back to everybody's list when somebody writes in it, or an agent asks."""
+    cur.execute("UPDATE list_place SET archived = false WHERE session_id = %s AND archived", (row.session,))
+
+
 def _turn_started(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     cur.execute(
         """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
@@ -157,6 +162,7 @@ def _processes_ended(cur: Cursor[Row], state: State, event: Event, row: Stored) 
 
 
 def _gate_opened(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    _back_in_lists(cur, state, event, row)
     _phase(cur, event, row, "gate", event.step or 1, event.data["call"])
 
 
@@ -241,6 +247,8 @@ _RULES: Final[dict[str, Rule]] = {
     "SessionCreated": _changed,
     "SessionChanged": _changed,
     "MemberChanged": _member,
+    "InputQueued": _back_in_lists,
+    "SteerQueued": _back_in_lists,
     "LoopStarted": _loop_started,
     "LoopClosed": _loop_closed,
     "TurnStarted": _turn_started,

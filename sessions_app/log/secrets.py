@@ -1,11 +1,11 @@
-"""Known secrets never enter the log, nor what is live beside it (A6): this process's own, and our tokens.
+"""Known secrets never enter the log, nor what is live beside it (A6): this process's own, stored keys, and our tokens.
 
 Free of Django and of the log's other parts: the warden and the models use it too.
 """
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -39,10 +39,29 @@ def _passwords(address: str) -> Iterator[str]:
         return
 
 
+_learned: frozenset[str] = frozenset()
+
+
+def learn(values: Iterable[str]) -> bool:
+    """From now on these are secrets, too, instead of those learned before; whether that changes anything."""
+    global _learned
+    fresh = frozenset(value for value in values if len(value) >= SHORTEST)
+    if fresh == _learned:
+        return False
+    _learned = fresh
+    known.cache_clear()
+    return True
+
+
+def learned() -> list[str]:
+    """What `learn` was told last."""
+    return sorted(_learned)
+
+
 @lru_cache(maxsize=1)
 def known() -> tuple[str, ...]:
-    """The secrets of this process's environment, longest first."""
-    return configured(os.environ)
+    """The secrets of this process's environment and those it has learned, longest first."""
+    return tuple(sorted({*configured(os.environ), *_learned}, key=lambda value: (-len(value), value)))
 
 
 @lru_cache(maxsize=4)

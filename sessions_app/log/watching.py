@@ -15,22 +15,29 @@ SELECT id::text, head, active_at FROM session WHERE active_at > %s::timestamptz 
 """
 _NEWEST: Final = "SELECT coalesce(max(active_at), now()) FROM session"
 _NOW: Final = "SELECT clock_timestamp()"
-_READERS: Final = "SELECT session_id::text, person_id::text FROM member WHERE session_id = ANY(%s::uuid[])"
+_READERS: Final = "SELECT session_id::text, person_id::text, role FROM member WHERE session_id = ANY(%s::uuid[])"
 
 _OF_PERSON: Final = """
 SELECT s.id::text FROM member m JOIN session s ON s.id = m.session_id WHERE m.person_id = %s
 ORDER BY s.active_at DESC LIMIT %s
 """
+# Of several agents at work the one that tells most is shown: what waits for a person, then what does something itself.
 _ROWS: Final = """
-SELECT s.id::text, title, word, word_since, model, head,
+SELECT s.id::text, title, word, word_since, active_at, created_by_id::text, model, head,
     jsonb_array_length(jsonb_path_query_array(state, '$.loops.*.*[*] ? (@.held == true)')),
+    jsonb_array_length(jsonb_path_query_array(state, '$.loops.*.background[*]')),
+    jsonb_array_length(jsonb_path_query_array(state, '$.loops.*.turn.id')),
     jsonb_path_query_first(state, '$.requests.*.actor.name') #>> '{}', r.phase, r.since,
+    jsonb_path_query_first(state, '$.loops.*.turn.calls[*] ? (@.call == $call)', jsonb_build_object('call', r.call))
+        ->> 'tool',
     nullif((state->'spent'->>'cost')::float, 0)
 FROM session s LEFT JOIN LATERAL (
-    SELECT phase, since FROM running_turn WHERE session = s.id ORDER BY since LIMIT 1
+    SELECT phase, since, call FROM running_turn WHERE session = s.id
+    ORDER BY phase = 'gate' DESC, phase = 'delegate', since LIMIT 1
 ) r ON true
 WHERE s.id = ANY(%s::uuid[])
 """
+_PLACES: Final = "SELECT session_id::text, person_id::text, pinned, archived FROM list_place WHERE session_id = ANY(%s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +80,12 @@ def changed_since(at: datetime) -> list[Changed]:
         return [Changed(*row) for row in cur.execute(_CHANGED, [at]).fetchall()]
 
 
-def readers(sessions: Sequence[str]) -> dict[str, set[str]]:
-    """The members of each of these sessions, by person id."""
-    found: dict[str, set[str]] = {session: set() for session in sessions}
+def readers(sessions: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The members of each of these sessions: their roles by person id."""
+    found: dict[str, dict[str, str]] = {session: {} for session in sessions}
     with db.cursor("read") as cur:
-        for session, person in cur.execute(_READERS, [list(sessions)]).fetchall():
-            found.setdefault(session, set()).add(person)
+        for session, person, role in cur.execute(_READERS, [list(sessions)]).fetchall():
+            found.setdefault(session, {})[person] = role
     return found
 
 
@@ -88,16 +95,32 @@ def sessions_of(person: str, limit: int) -> list[str]:
         return [row[0] for row in cur.execute(_OF_PERSON, [person, limit]).fetchall()]
 
 
+def places(sessions: Sequence[str]) -> dict[tuple[str, str], tuple[bool, bool]]:
+    """(pinned, archived) by session and person, where somebody keeps one of these sessions apart in their list."""
+    with db.cursor("read") as cur:
+        found = cur.execute(_PLACES, [list(sessions)]).fetchall()
+    return {(session, person): (pinned, archived) for session, person, pinned, archived in found}
+
+
 def list_rows(sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
     """What the session list shows of each of these sessions.
 
-    `held` counts the messages set aside; `phase` is what its turn is doing, since `since`; `asked_by` who stops it.
+    `held` counts the messages set aside, `background` the calls that left something running, `agents` those at work;
+    `phase` is what one of them is doing, with which `tool`, since `since`; `asked_by` who stops it.
     """
     with db.cursor("read") as cur:
         rows = cur.execute(_ROWS, [list(sessions)]).fetchall()
     found = {}
-    for session, title, word, since, model, head, held, asked_by, phase, phase_since, cost in rows:
-        row = {"id": session, "title": title, "state": word, "model": model, "head": head, "held": held, "cost": cost}
-        row["since"] = instant(phase_since if phase is not None and word in ("running", "approval") else since)
-        found[session] = {**row, "phase": phase, "asked_by": asked_by}
+    for row in rows:
+        (
+            session, title, word, since, active_at, created_by, model, head, held, background, agents, asked_by, phase,
+            phase_since, tool, cost,
+        ) = row  # fmt: skip
+        at_work = phase is not None and word in ("running", "approval")
+        found[session] = {
+            "id": session, "title": title, "state": word, "since": instant(phase_since if at_work else since),
+            "active_at": instant(active_at), "created_by": created_by, "model": model, "head": head, "held": held,
+            "background": background, "agents": agents, "asked_by": asked_by, "phase": phase, "tool": tool,
+            "cost": cost,
+        }  # fmt: skip
     return found

@@ -321,6 +321,81 @@ def background_words(event: Mapping[str, Any]) -> str:
     return f"{by} ended {what} in the background" if by else f"Ended in the background: {what}"
 
 
+_DOING: Final = {
+    "shell": "Running a command",
+    "read_file": "Reading a file",
+    "search": "Searching",
+    "write_file": "Writing a file",
+    "edit_file": "Editing a file",
+    "delegate": "Starting a sub-agent",
+}
+CLOCKED: Final = frozenset({"running", "approval", "stopping"})
+"""The states whose length is counted on the screen."""
+
+
+def doing(row: Mapping[str, Any]) -> str:
+    """What a session of the list is doing this moment, from its row; without a clock."""
+    word, phase = row["state"], row.get("phase")
+    if word == "stopping" and row.get("asked_by"):
+        return f"Stopping, asked by {apart(row['asked_by'])}"
+    words = STATES.get(word, word)
+    if word == "running":
+        tool = row.get("tool") or ""
+        words = {
+            "model": "Thinking",
+            "tool": _DOING.get(tool, f"Using {tool}" if tool else "Using a tool"),
+            "retry": "Waiting to ask the model again",
+            "delegate": "Waiting for a sub-agent",
+        }.get(phase or "", words)
+        agents = row.get("agents") or 0
+        return f"{words}, {agents} agents at work" if agents > 1 else words
+    more = []
+    if word == "idle" and row.get("background"):
+        more.append(counted(row["background"], "background process", "background processes"))
+    if row.get("held"):
+        more.append(f"{counted(row['held'], 'message')} paused")
+    return ", ".join([words, *more])
+
+
+def stopped_words(item: Mapping[str, Any]) -> tuple[str, str]:
+    """What came of one of many stops: a class to count it by, and the words for it alone."""
+    code, note = item.get("code"), item.get("note")
+    if code == "deadline":
+        return "going", "still stopping, the stop goes on"
+    if code is not None:
+        return "refused", f"not stopped: {item['detail']}"
+    if item["joined"]:
+        return "joined", "was being stopped already, and has ended"
+    if note == "idle" and item.get("background"):
+        return "background", "its background processes were ended"
+    if note in ("idle", "turn_over"):
+        return "over", "had ended by itself"
+    if note == "not_started":
+        return "waited", "had not started, what waited is paused"
+    if note == "closing":
+        return "closing", "is closing already"
+    return "stopped", "stopped" if note is None else "stopped, not all of it is known to have ended"
+
+
+_OF_STOPS: Final = (
+    ("stopped", "{} stopped"),
+    ("joined", "{} had been asked to stop already"),
+    ("background", "{} had only background processes, ended now"),
+    ("waited", "{} had not started"),
+    ("over", "{} had ended by itself"),
+    ("closing", "{} closing already"),
+    ("going", "{} still stopping"),
+    ("refused", "{} not stopped"),
+)
+
+
+def stops_words(items: Iterable[Mapping[str, Any]]) -> str:
+    """What came of a stop of many: `4 stopped, 1 had ended by itself`."""
+    kinds = [stopped_words(item)[0] for item in items]
+    said = [words.format(kinds.count(kind)) for kind, words in _OF_STOPS if kind in kinds]
+    return ", ".join(said) or "Nothing was running"
+
+
 def described(word: str, state: Mapping[str, Any]) -> str:
     """A session's state in words: its row's `word`, and what a single word would leave out."""
     loops = state["loops"].values()

@@ -5,6 +5,7 @@ import threading
 from celery import shared_task
 from celery.signals import worker_shutdown, worker_shutting_down
 
+from sessions_app.worker.models import checking
 from sessions_app.worker.service import Worker
 
 _worker: Worker | None = None
@@ -24,6 +25,12 @@ def run_loop(session: str, loop: str) -> None:
     """Offer a loop to this worker. It may come twice, late or never: the lease decides (J1)."""
     if _worker is not None:
         _worker.offer(session, loop)
+
+
+@shared_task(name="steerweb.test_key", ignore_result=True)
+def test_key(family: str) -> None:
+    """Ask a provider whether its key works, from where turns run, and write down what it says."""
+    checking.test(family)
 
 
 @worker_shutting_down.connect

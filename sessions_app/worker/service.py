@@ -24,12 +24,15 @@ import psycopg
 from sessions_app.control import reports
 from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
+from sessions_app.engine.model_names import Given
 from sessions_app.ids import new_id
-from sessions_app.log import db, phases, read
+from sessions_app.keys import stored
+from sessions_app.log import db, phases, read, secrets
 from sessions_app.log.phases import LEASE_S
 from sessions_app.worker.background import Background, BackgroundNews
 from sessions_app.worker.heartbeat import Heartbeat
-from sessions_app.worker.models.registry import begin_preload
+from sessions_app.worker.models.base import ModelError
+from sessions_app.worker.models.registry import begin_preload, use_stored_keys
 from sessions_app.worker.place import place
 from sessions_app.worker.streaming import Streams
 from sessions_app.worker.sweep import Sweep
@@ -76,6 +79,8 @@ class Worker:
         self._open = True
         self.background = Background(self._on_background_ended)
         self._warden: Warden | None = None
+        self._keys: dict[str, Given | None] = {}
+        self._told: list[str] = []  # what its warden masks beside its own
 
     @property
     def warden(self) -> Warden:
@@ -87,6 +92,7 @@ class Worker:
         """Start everything; returns once turns can be taken."""
         threading.Thread(target=self._loop.run_forever, name="turns", daemon=True).start()
         self._call(self._start())
+        use_stored_keys(self._stored_key)
         begin_preload()  # after the lease, which is not to wait for it, and before the first turn
         heartbeat = Heartbeat(self.id, self._loop, self.warden.renew, self._give_up, self.drain)
         threading.Thread(target=heartbeat.run, name="heartbeat", daemon=True).start()
@@ -133,10 +139,26 @@ class Worker:
 
     def take(self) -> None:
         """The sweep's part: take what nobody has taken (J3), whatever the broker does."""
+        if secrets.learned() != self._told:
+            self._told = secrets.learned()
+            self.warden.learn(self._told)
         free = self._free()
         if self._open and free > 0:
             for session, loop in phases.runnable_loops(free + SPARE):
                 self.offer(session, loop)
+
+    def _stored_key(self, provider: str) -> Given | None:
+        """A key that was entered on the page, as it is now, or was before the database went away; blocking."""
+        family = stored.family_of(provider)
+        if family is None:
+            return None
+        try:
+            self._keys = stored.refresh()
+        except (Refused, psycopg.Error) as error:
+            _log.warning("the stored keys were not read: %s", error)
+        if family in self._keys and self._keys[family] is None:
+            raise ModelError("key_missing", stored.UNREADABLE)
+        return self._keys.get(family)
 
     def _free(self) -> int:
         """How many more turns may be taken; those that wait for an answer or a delegate do not count (G2)."""

@@ -18,7 +18,8 @@ from sessions_app.control import reports
 from sessions_app.engine.commands import BackgroundEnded, EndTurn, Settlement
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
-from sessions_app.log import db, read, stream
+from sessions_app.keys import stored
+from sessions_app.log import db, read, search, stream
 from sessions_app.log.db import Row
 from sessions_app.log.phases import LEASE_S
 from sessions_app.worker.place import place
@@ -29,6 +30,8 @@ FENCE_S: Final = 4.0
 PROOF_S: Final = 6.0
 """How long after a lease's end a sweep on another machine waits for the warden's word before it says `unknown`."""
 TIDY_S: Final = 600.0
+SORT_S: Final = 10.0
+"""How often what was appended is sorted into the index of messages."""
 ORPHANS_S: Final = 10.0
 JUMP_S: Final = 5.0
 """By how much the database's clock may run apart from a process's between two looks before it counts as set anew."""
@@ -120,6 +123,7 @@ class Sweep:
         self._again_at: dict[tuple[str, str], float] = {}
         self._ahead = 0.0  # how far the database's clock is ahead of this process's
         self._tidy_at = self._looked_at + TIDY_S
+        self._sort_at = self._looked_at + SORT_S
 
     def run(self) -> None:
         """Look once a second until the process ends."""
@@ -158,6 +162,10 @@ class Sweep:
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_S
             self._tidy()
+        if now >= self._sort_at:
+            self._sort_at = now + SORT_S
+            search.tidy()
+        stored.refresh()  # every process masks the keys that were entered in one of them
 
     def _own(self, cur: Cursor[Row]) -> list[Candidate]:
         """The host's turns, in the database, that the host knows nothing of."""

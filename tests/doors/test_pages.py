@@ -74,7 +74,7 @@ def test_the_list_shows_state_in_words_and_can_be_searched_and_filtered() -> Non
     assert f'href="/s/{world.session}"' in page
     assert "Billing tables" in page
     assert "Demonstration</span>" in page
-    assert "Running</span>" in page
+    assert "Thinking, " in page
     assert world.session in text_of(client, "/?q=billing")
     assert "No session fits" in text_of(client, "/?q=payroll")
     assert "No session fits" in text_of(client, "/?state=closed")

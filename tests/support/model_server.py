@@ -7,8 +7,9 @@
         assert server.violations == []
 
 Each valid request takes the next scripted reply; `server.handler`, a function of the request, answers when the script
-is empty. A request with a broken history gets HTTP 400, takes no reply and is noted in `violations`. The server runs in
-a thread of its own on an ephemeral port of 127.0.0.1 and serves any number of connections at once.
+is empty. A request with a broken history gets HTTP 400, takes no reply and is noted in `violations`. Whoever asks for
+the list of models gets one, and the key that came along is noted in `asked_for_models`. The server runs in a thread of
+its own on an ephemeral port of 127.0.0.1 and serves any number of connections at once.
 """
 
 import asyncio
@@ -117,6 +118,7 @@ class ModelServer:
     handler: Callable[[Seen], ScriptedReply] | None = None
     requests: list[Seen] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    asked_for_models: list[str] = field(default_factory=list)
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -268,12 +270,27 @@ class _Exchange:
         headers = {name.lower(): value.strip() for name, _, value in (item.partition(":") for item in lines if item)}
         body = await self._reader.readexactly(int(headers.get("content-length", "0")))
         path = line.split(" ")[1].partition("?")[0]
+        if line.startswith("GET ") and path.endswith("/models"):
+            await self._list_models(headers)
+            return True
         dialect = dialect_of(path)
         if dialect is None:
             await self._answer(404, {"error": {"message": f"nothing is at {path}"}}, {})
             return True
         await self._serve(dialect, json.loads(body), headers)
         return True
+
+    async def _list_models(self, headers: dict[str, str]) -> None:
+        """All three dialects' list of models at once: each finds its own names in it."""
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        sent = headers.get("x-api-key") or headers.get("x-goog-api-key") or bearer
+        self._server._note(lambda: self._server.asked_for_models.append(sent))
+        if self._server.key is not None and sent != self._server.key:
+            message = f"Incorrect API key provided: {sent}"
+            await self._answer(401, {"error": {"message": message}}, {})
+            return
+        names = ["scripted-1", "scripted-2"]
+        await self._answer(200, {"data": [{"id": name} for name in names]}, {})
 
     async def _serve(self, dialect: Dialect, body: dict[str, Any], headers: dict[str, str]) -> None:
         server = self._server

@@ -44,10 +44,11 @@ def broken_off(title: str) -> ModelError:
     )
 
 
-def unusable(error: Exception, provider: Provider) -> ModelError:
+def unusable(error: Exception, provider: Provider, *, given: bool = False) -> ModelError:
     """A provider whose library cannot even be set up with this environment, for example with a broken address."""
     names = ", ".join(name for name in provider.keys if os.environ.get(name))
-    what = f"{provider.title} cannot be used as it is set up where the worker runs ({names})"
+    where = "with what was entered for it under Models" if given else f"as it is set up where the worker runs ({names})"
+    what = f"{provider.title} cannot be used {where}"
     return ModelError("model_unknown", _sentence(what, None, str(error) or type(error).__name__))
 
 

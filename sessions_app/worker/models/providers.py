@@ -26,7 +26,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from sessions_app.engine.model_names import Provider, split_name
+from sessions_app.engine.model_names import Given, Provider, split_name
 from sessions_app.engine.transcript_types import AssistantEntry, Entry, ResultEntry, UserEntry
 from sessions_app.worker.models.assembly import Assembly
 from sessions_app.worker.models.base import Delta, ModelError, Reply, Request, Usage
@@ -35,6 +35,7 @@ from sessions_app.worker.models.provider_errors import broken_off, from_provider
 CONNECT_TIMEOUT_S: Final = 10.0
 STALL_TIMEOUT_S: Final = 120.0
 """Silence on an open stream after which the attempt counts as failed; `STEERWEB_MODEL_STALL_S` overrides it."""
+NO_KEY: Final = "none"
 
 _SETTINGS: Final = ModelSettings(max_retries=0, cache=True)
 _FOREIGN_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -55,25 +56,25 @@ _connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakK
 
 
 class ProviderModel:
-    """A model of a real provider. The name has passed `check_name` and `missing_key`."""
+    """A model of a real provider. The name has passed `check_name`; without `given` the environment has its key."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, given: Given | None = None) -> None:
+        self._name, self._given = name, given
         self._provider, self._model = split_name(name)
         try:
-            _load_library(self._provider)
+            _load_library(self._provider, given)
         # Each library refuses a setting with an exception of its own, of which some are no more than an `Exception`.
         except Exception as error:
-            raise unusable(error, self._provider) from error
+            raise unusable(error, self._provider, given=given is not None) from error
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
         """Yield the deltas and then the `Reply`; see `base.Model`."""
         assembly = Assembly(frozenset(_calls_of(request.entries)))
         try:
-            model = _wire_model(self._name)
+            model = _wire_model(self._name, self._given)
             title = _speaker(self._provider, model)
         except Exception as error:
-            raise unusable(error, self._provider) from error
+            raise unusable(error, self._provider, given=self._given is not None) from error
         try:
             async with model_request_stream(
                 model,
@@ -99,9 +100,19 @@ class ProviderModel:
 
 
 @cache
-def _load_library(provider: Provider) -> None:
+def _load_library(provider: Provider, given: Given | None = None) -> None:
     """Build one model to no other end than to have everything imported: up to 3 s that no event loop should spend."""
-    infer_model(provider.example, provider_factory=lambda kind: infer_provider_class(kind)())
+    infer_model(provider.example, provider_factory=lambda kind: _build(kind, given))
+
+
+def _build(kind: str, given: Given | None, **more: Any) -> WireProvider[Any]:
+    """A provider of pydantic-ai: called with what is given, else with what the environment says."""
+    # Every provider of `PROVIDERS` takes these, but their common base does not say so.
+    build: Callable[..., WireProvider[Any]] = infer_provider_class(kind)
+    if given is not None:
+        # A server that asks for no key is sent a word that is none; the libraries insist on one.
+        more |= {"api_key": given.key or NO_KEY, **({"base_url": given.base_url} if given.base_url else {})}
+    return build(**more)
 
 
 def _collect_soon(loop: asyncio.AbstractEventLoop) -> None:
@@ -130,7 +141,7 @@ async def close_connections() -> None:
         await shared.client.aclose()
 
 
-def _wire_model(name: str) -> WireModel:
+def _wire_model(name: str, given: Given | None) -> WireModel:
     loop = asyncio.get_running_loop()
     shared = _connections.get(loop)
     if shared is None:
@@ -138,16 +149,11 @@ def _wire_model(name: str) -> WireModel:
         client = create_async_httpx2_client(timeout=httpx2.Timeout(stall_s, connect=CONNECT_TIMEOUT_S))
         shared = _connections.setdefault(loop, _Connections(client))
     # Building Google's client takes 0.1 s of the loop's time, so models are kept as long as keys and addresses last.
-    key = (name, *sorted(item for item in os.environ.items() if item[0].endswith(("_API_KEY", "_BASE_URL"))))
+    key = (name, given, *sorted(item for item in os.environ.items() if item[0].endswith(("_API_KEY", "_BASE_URL"))))
     if key not in shared.models:
         client = shared.client
 
-        def provider(kind: str) -> WireProvider[Any]:
-            # Every provider of `PROVIDERS` takes one, but their common base does not say so.
-            build: Callable[..., WireProvider[Any]] = infer_provider_class(kind)
-            return build(http_client=client)
-
-        shared.models[key] = infer_model(name, provider_factory=provider)
+        shared.models[key] = infer_model(name, provider_factory=lambda kind: _build(kind, given, http_client=client))
     return shared.models[key]
 
 

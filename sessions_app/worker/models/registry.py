@@ -4,12 +4,21 @@ import gc
 import logging
 import os
 import threading
+from collections.abc import Callable
 
-from sessions_app.engine.model_names import DEMO, Choice, check_name, missing_key, provider_choices
+from sessions_app.engine.model_names import DEMO, Choice, Given, check_name, missing_key, provider_choices, split_name
 from sessions_app.worker.models.base import Model, ModelError
 
+Stored = Callable[[str], Given | None]
+_stored: Stored = lambda provider: None  # noqa: E731
 _preloading: threading.Thread | None = None
 _log = logging.getLogger(__name__)
+
+
+def use_stored_keys(stored: Stored) -> None:
+    """Ask `stored` for the key of a provider of which the environment has none."""
+    global _stored
+    _stored = stored
 
 
 def open_model(name: str) -> Model:
@@ -25,14 +34,15 @@ def open_model(name: str) -> Model:
 
         return DemoModel()
     fault = missing_key(name, os.environ)
-    if fault is not None:
+    given = None if fault is None else _stored(split_name(name)[0].name)
+    if fault is not None and given is None:
         raise ModelError("key_missing", fault)
     if _preloading is not None and _preloading is not threading.current_thread():
         _preloading.join()
     # Late: loading the providers' libraries takes seconds, and only a worker with a real model needs them.
     from sessions_app.worker.models.providers import ProviderModel
 
-    return ProviderModel(name)
+    return ProviderModel(name, given)
 
 
 def begin_preload() -> None:

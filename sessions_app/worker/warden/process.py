@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Final
 
+from sessions_app.log import secrets
 from sessions_app.worker.warden.bell import hear_stops
 from sessions_app.worker.warden.custody import Custody
 from sessions_app.worker.warden.isolation import Isolation, choose
@@ -66,6 +67,8 @@ class Warden:
                 self._end("worker_closed", "worker")
             case "config":
                 self._configure(header)
+            case "secrets":
+                secrets.learn(map(str, header["values"]))
             case "renew":
                 self._renew(float(header["began"]))
             case "start" if self._custody:
