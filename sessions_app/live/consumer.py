@@ -75,20 +75,30 @@ class SessionSocket(Door):
 
     async def _talk(self, session: str, watch: Watch, client: Client) -> None:
         in_order, stops = Lane(session, client, Pool.COMMANDS), Lane(session, client, Pool.STOPS)
-        await together(watch.catch_up(client), self._listen(client, in_order, stops), in_order.run(), stops.run())
+        await together(
+            watch.catch_up(client), self._listen(watch, client, in_order, stops), in_order.run(), stops.run()
+        )
 
-    async def _listen(self, client: Client, in_order: Lane, stops: Lane) -> None:
+    async def _listen(self, watch: Watch, client: Client, in_order: Lane, stops: Lane) -> None:
         while True:
             frame, command_id = await self.next_frame(), None
             if client.gone:
                 continue
             try:
                 message = commands.read_object(frame)
+                if (looking := commands.looking(message)) is not None:
+                    self._looks(watch, client, looking)
+                    continue
                 command_id = commands.id_of(message)
                 command = commands.parse(message)
                 (stops if command.verb == "interrupt" else in_order).put(command)
             except Refused as refused:
                 client.send(refusal(command_id, refused))
+
+    def _looks(self, watch: Watch, client: Client, looking: bool) -> None:
+        if self.hub is not None and looking != client.looking:
+            client.looking = looking
+            self.hub.attendance.changed(watch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from sessions_app.worker.background import Background, BackgroundNews
 from sessions_app.worker.heartbeat import Heartbeat
 from sessions_app.worker.models.registry import begin_preload
 from sessions_app.worker.place import place
+from sessions_app.worker.pusher import Pusher
 from sessions_app.worker.streaming import Streams
 from sessions_app.worker.sweep import Sweep
 from sessions_app.worker.turn import TurnRun
@@ -75,6 +76,7 @@ class Worker:
         self._held: set[str] = set()  # turns from before their claim until after their end
         self._open = True
         self.background = Background(self._on_background_ended)
+        self.pusher = Pusher()
         self._warden: Warden | None = None
 
     @property
@@ -91,6 +93,7 @@ class Worker:
         heartbeat = Heartbeat(self.id, self._loop, self.warden.renew, self._give_up, self.drain)
         threading.Thread(target=heartbeat.run, name="heartbeat", daemon=True).start()
         threading.Thread(target=Sweep(self).run, name="sweep", daemon=True).start()
+        threading.Thread(target=self.pusher.run, name="pusher", daemon=True).start()
 
     async def _start(self) -> None:
         self.streams = Streams()
