@@ -62,7 +62,7 @@ def sessions(request: SignedInRequest) -> HttpResponse:
     q, state = request.GET.get("q", "").strip(), request.GET.get("state", "")
     found = listing.list_sessions(request.principal, state or None, q or None, request.GET.get("cursor") or None)
     ready = [provider for provider in PROVIDERS.values() if provider.keys and usable(provider, os.environ)]
-    return render(request, "sessions.html", {
+    page = render(request, "sessions.html", {
         "items": [_listed(item) for item in found["items"]],
         "next": found["next"],
         "q": q,
@@ -75,6 +75,7 @@ def sessions(request: SignedInRequest) -> HttpResponse:
         "usual_mode": "ask" if ready else "auto",
         "isolation_text": isolation_text(),
     })  # fmt: skip
+    return _storable(request, page)
 
 
 def _listed(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     }  # fmt: skip
     rules = listing.rules(request.principal, identity)
     primary = next((loop for loop in snapshot["state"]["loops"].values() if loop["parent"] is None), None)
-    return render(request, "session.html", {
+    page = render(request, "session.html", {
         "session": shown,
         "you": you,
         "blocks": timeline.fold(
@@ -124,6 +125,14 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
             "now": instant(watching.now()), "members": members,
         },
     })  # fmt: skip
+    return _storable(request, page)
+
+
+def _storable(request: SignedInRequest, page: HttpResponse) -> HttpResponse:
+    """Say for whom a signed-in device may keep this page, to be shown while it has no connection."""
+    if request.principal.device is not None:
+        page.headers["X-Stored-For"] = str(request.principal.person)
+    return page
 
 
 def _is_loopback(host: str) -> bool:

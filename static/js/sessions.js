@@ -1,5 +1,6 @@
 /** The session list: live, and where sessions begin. */
 import { byId, el, fill, openDialog, setAttribute, write } from "./dom.js";
+import { forget, isFresh, keep } from "./phone.js";
 import { Refused, call } from "./rest.js";
 import { count, holdClocks, sampleServerTime, since, stopCounting } from "./clock.js";
 import { face } from "./session/presence.js";
@@ -157,7 +158,9 @@ const connection = new Connection({
     const place = byId("connection");
     write(place, words[status] || "");
     place.dataset.is = status === "live" ? "live" : "lost";
-    if (status === "signed_out") location.reload();
+    if (status === "live") isFresh();
+    if (status === "signed_out") void forget().then(() => location.reload());
   },
 });
 connection.start();
+document.addEventListener("visibilitychange", () => document.hidden && connection.status === "live" && keep());

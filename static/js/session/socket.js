@@ -87,6 +87,11 @@ export class Connection {
     return this.#command(frame, false);
   }
 
+  /** Say something that has no answer, if there is a connection. @param {Record<string, any>} frame */
+  tell(frame) {
+    if (this.open) this.socket?.send(JSON.stringify(frame));
+  }
+
   /** Stop waiting for a command; whether it was carried out is unknown. @param {string} id */
   forget(id) {
     this.waiting.delete(id);
