@@ -98,8 +98,10 @@ export class Timeline {
   show(key) {
     const block = this.drawn.get(key);
     if (!block) return;
+    this.atEnd = false; // before anything is drawn again: no scroll event has told it yet
     block.element.scrollIntoView({ block: "start" });
     block.element.focus({ preventScroll: true });
+    this.#scrolled();
   }
 
   /** The card of a delegate, unfolded with all it stands in. @param {string} loop */
