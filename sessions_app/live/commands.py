@@ -180,7 +180,7 @@ def id_of(message: Mapping[str, Any]) -> str | None:
 
 
 def looking(message: Mapping[str, Any]) -> bool | None:
-    """Of a frame `{t: "looking", visible}`, which has no id and no answer: can the page be seen? None for others."""
+    """Of a frame `{t: "looking", visible}`, which has no id: can the page be seen? None for others."""
     if message.get("t") != "looking":
         return None
     return _flag("visible", message.get("visible"))

@@ -96,9 +96,14 @@ class SessionSocket(Door):
                 client.send(refusal(command_id, refused))
 
     def _looks(self, watch: Watch, client: Client, looking: bool) -> None:
-        if self.hub is not None and looking != client.looking:
+        """Whoever looks again hears at once where the log is: a socket that died meanwhile stays silent (D37)."""
+        if self.hub is None:
+            return
+        if looking != client.looking:
             client.looking = looking
             self.hub.attendance.changed(watch)
+        if looking:
+            client.send(frames.beat(watch.head if client.caught_up else client.cursor, self.hub.clock.now()))
 
 
 @dataclass(frozen=True, slots=True)

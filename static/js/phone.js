@@ -1,7 +1,5 @@
-/**
- * What every page does for phones: the service worker, and the last known state that it keeps of pages. The server
- * prepends nothing here; `service_worker.js` says what is stored and for whom.
- */
+/** What every page does for phones: the service worker (it says what is stored, and for whom), the last known state. */
+import { clockTime } from "./words.js";
 
 const PAGES = "pages";
 
@@ -32,7 +30,7 @@ function label() {
   if (!stored || !strip) return;
   const at = new Date(stored);
   const sameDay = at.toDateString() === new Date().toDateString();
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const time = clockTime(stored);
   const day = sameDay ? "" : `${at.toLocaleDateString([], { day: "numeric", month: "short" })}, `;
   const line = document.createElement("p");
   line.id = "stored";

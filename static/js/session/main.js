@@ -52,6 +52,8 @@ const REPAIR_MS = 5_000;
 const ESCAPES_MS = 600;
 const TEXT_PART = 262_144;
 const KEEP_MS = 60_000;
+/** What covers less of the page is no keyboard. */
+const KEYBOARD_PX = 80;
 
 const ENDED = /** @type {Record<string, string>} */ ({
   signed_out: "This device was signed out. What you see is what was known then; it is not brought up to date any more.",
@@ -158,7 +160,6 @@ const FRAMES = {
     onYou(frame.you);
     early = frame.live.steps.slice();
     for (const phase of frame.live.phases) view.setPhase(phase);
-    if (document.hidden) connection.tell({ t: "looking", visible: false });
     drawPresence(byId("watching"), frame.live.presence);
     view.meet(frame.live.presence);
   },
@@ -324,7 +325,7 @@ function showFresh() {
 
 let keptSeq = boot.seq;
 
-/** What was last seen is stored for a time without a connection; people who look away may be told by notifications. */
+/** What was last seen is stored for a time without a connection. */
 function listenLeaving() {
   const store = () => {
     if (connection.status !== "live" || connection.cursor === keptSeq) return;
@@ -332,7 +333,6 @@ function listenLeaving() {
     keep();
   };
   document.addEventListener("visibilitychange", () => {
-    connection.tell({ t: "looking", visible: !document.hidden });
     if (document.hidden) store();
   });
   setInterval(store, KEEP_MS);
@@ -381,10 +381,17 @@ function fitKeyboard() {
   const seen = window.visualViewport;
   const fit = () => {
     const covered = seen ? innerHeight - seen.height : 0;
-    byId("app").style.setProperty("height", covered > 80 ? `${seen?.height}px` : "");
-    if (covered > 80) scrollTo(0, 0);
+    const { style } = byId("app");
+    for (const name of ["height", "--seen"]) style.setProperty(name, covered > KEYBOARD_PX ? `${seen?.height}px` : "");
+    if (covered > KEYBOARD_PX) scrollTo(0, 0); // a browser that pans to what has the focus pans the strip away
   };
-  seen?.addEventListener("resize", fit);
+  for (const type of ["resize", "scroll"]) seen?.addEventListener(type, fit);
+  // A press that took the focus from the box would let the keyboard go, and the button would move from under the finger.
+  document.querySelector(".dock")?.addEventListener("mousedown", (event) => {
+    const pressed = /** @type {Element} */ (event.target).closest("button");
+    if (pressed && document.activeElement?.matches(".dock textarea") && matchMedia("(pointer: coarse)").matches) event.preventDefault();
+  });
+  fit();
 }
 
 /** Renaming and closing: the owner's two forms. */
