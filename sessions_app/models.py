@@ -318,3 +318,71 @@ class StreamText(models.Model):
 
     class Meta:
         db_table = "stream_text"
+
+
+class PushSubscription(models.Model):
+    """Where a device's notifications go (Web Push); gone with the device's sign-out."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    device = models.OneToOneField(Device, models.CASCADE, related_name="push")
+    endpoint = models.TextField(unique=True)
+    p256dh = models.TextField(help_text="the browser's public key")
+    auth = models.TextField(help_text="the browser's shared secret")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "push_subscription"
+
+
+class PushSettings(models.Model):
+    """What a person wants to be told on all their devices. No row: everything, at any hour."""
+
+    person = models.OneToOneField(Person, models.CASCADE, primary_key=True, related_name="push_settings")
+    unwanted = models.JSONField(default=list, help_text="kinds that are not told")
+    quiet_from = models.TimeField(null=True)
+    quiet_to = models.TimeField(null=True)
+    zone = models.CharField(max_length=64, default="UTC", help_text="of the quiet hours")
+    silent_min = models.IntegerField(db_default=10, default=10, help_text="minutes in which nothing happens")
+
+    class Meta:
+        db_table = "push_settings"
+
+
+class PushChoice(models.Model):
+    """What of one session a person is told: `all`, `asks` (approvals and failures) or `nothing`.
+
+    No row: all of one's own sessions, nothing of others'.
+    """
+
+    pk = models.CompositePrimaryKey("person_id", "session_id")
+    person = models.ForeignKey(Person, models.CASCADE)
+    session = models.ForeignKey(Session, models.CASCADE)
+    level = models.CharField(max_length=8)
+
+    class Meta:
+        db_table = "push_choice"
+
+
+class PushOutbox(models.Model):
+    """One piece of news for one subscription, written in the transaction of its event; `due_at` is NULL once done.
+
+    The subscription may be gone by the time it is looked at. `about` tells news of one kind apart: a gate, a turn.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    subscription = models.UUIDField()
+    session = models.UUIDField()
+    seq = models.BigIntegerField()
+    kind = models.CharField(max_length=10)
+    about = models.TextField()
+    at = models.DateTimeField(db_default=Now())
+    due_at = models.DateTimeField(null=True, db_default=Now())
+    attempts = models.IntegerField(db_default=0)
+    note = models.TextField(db_default="", help_text="what became of it")
+
+    class Meta:
+        db_table = "push_outbox"
+        constraints = (
+            models.UniqueConstraint(fields=["subscription", "session", "kind", "about"], name="push_outbox_once"),
+        )
+        indexes = (models.Index(fields=["due_at"], name="push_outbox_due", condition=models.Q(due_at__isnull=False)),)

@@ -85,7 +85,7 @@ def sessions(request: SignedInRequest) -> HttpResponse:
     used = [{"name": name, "title": "used lately"} for name in recent["models"] if name not in known]
     query = {name: value for name, value in asked.items() if value}
     starters = listing.starters(request.principal)
-    return render(request, "sessions.html", {
+    page = render(request, "sessions.html", {
         "items": [_listed(item, state) for item in found["items"]],
         "next": urlencode({**query, "cursor": found["next"]}) if found["next"] else "",
         **asked,
@@ -108,6 +108,7 @@ def sessions(request: SignedInRequest) -> HttpResponse:
         "usual_mode": "ask" if ready else "auto",
         "isolation_text": isolation_text(),
     })  # fmt: skip
+    return _storable(request, page)
 
 
 def _ready(provider: Provider, entered: Mapping[str, stored.Stored]) -> bool:
@@ -186,7 +187,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     }  # fmt: skip
     rules = listing.rules(request.principal, identity)
     primary = next((loop for loop in snapshot["state"]["loops"].values() if loop["parent"] is None), None)
-    return render(request, "session.html", {
+    page = render(request, "session.html", {
         "session": shown,
         "you": you,
         "blocks": timeline.fold(
@@ -206,6 +207,14 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
             "now": instant(watching.now()), "members": members,
         },
     })  # fmt: skip
+    return _storable(request, page)
+
+
+def _storable(request: SignedInRequest, page: HttpResponse) -> HttpResponse:
+    """Say for whom a signed-in device may keep this page, to be shown while it has no connection."""
+    if request.principal.device is not None:
+        page.headers["X-Stored-For"] = str(request.principal.person)
+    return page
 
 
 def _is_loopback(host: str) -> bool:

@@ -29,6 +29,8 @@ STEERWEB_URL = _setting("STEERWEB_URL", RECORD.url if RECORD else None, "")
 if not SECRET_KEY:
     # Only commands that need no key get this far (help, makemigrations); web and worker refuse an ephemeral key.
     SECRET_KEY = "ephemeral-" + os.urandom(32).hex()
+# Push services of one's own, as origins: without TLS, or in this network. All others have to be public.
+STEERWEB_PUSH_SERVICES = frozenset(filter(None, os.environ.get("STEERWEB_PUSH_SERVICES", "").split(",")))
 
 DEBUG = False
 ALLOWED_HOSTS = (

@@ -34,7 +34,7 @@ def turns(request: HttpRequest, session: Id, query: Query[TurnsQuery]) -> HttpRe
     """The turns of the session's own agent, newest first: where each begins in the log, and how it ended."""
     only(request, TurnsQuery)
     role_in(who(request), session)
-    return answer(outline.turns(session, query.before, query.limit))
+    return answer(outline.turns(session, query.before, query.limit, query.turn))
 
 
 @router.get("/sessions/{session}/texts/{ref}", response={200: replies.TextPart})

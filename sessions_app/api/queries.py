@@ -42,8 +42,9 @@ class EventsQuery(QueryShape):
 
 
 class TurnsQuery(QueryShape):
-    """Which turns: those numbered below `before`."""
+    """Which turns: those numbered below `before`, or just the one of this id, whosever it is."""
 
+    turn: Id | None = None
     before: int | None = Field(default=None, ge=1, le=MAX_SEQ)
     limit: int = Field(default=200, ge=1, le=MAX_EVENTS)
 

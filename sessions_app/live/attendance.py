@@ -24,7 +24,7 @@ class Attendance:
         self._busy: set[str] = set()
 
     def changed(self, watch: Watch) -> None:
-        """Somebody came or went in this process."""
+        """Somebody came or went in this process, or looks away."""
         self._plan(watch.session, True)
 
     def heard(self, watch: Watch, process: str | None) -> None:
@@ -78,7 +78,9 @@ class Attendance:
 
     @staticmethod
     def seats(watch: Watch) -> list[Seat]:
-        return [seat(client.principal, client.role) for client in watch.clients if not client.gone]
+        return [
+            seat(client.principal, client.role, looking=client.looking) for client in watch.clients if not client.gone
+        ]
 
     def people(self, watch: Watch) -> People:
         """Everybody who watches a session, as far as this process knows."""

@@ -51,7 +51,7 @@ class Filters:
 @dataclass(eq=False, slots=True)
 class Client:
     """A connected client. `cursor` is the seq of the last event that was passed on; until `caught_up`, and while the
-    client is behind, `owed` says from where on each stream's text is due to it."""
+    client is behind, `owed` says from where on each stream's text is due to it. `looking`: its page is visible."""
 
     wire: Wire
     principal: Principal
@@ -60,6 +60,7 @@ class Client:
     filters: Filters = field(default_factory=Filters)
     caught_up: bool = False
     gone: bool = False
+    looking: bool = True
     owed: dict[Key, tuple[int, int]] = field(default_factory=dict)
     held: list[Frame] = field(default_factory=list)
     _taken: int = 0

@@ -179,6 +179,13 @@ def id_of(message: Mapping[str, Any]) -> str | None:
         return None
 
 
+def looking(message: Mapping[str, Any]) -> bool | None:
+    """Of a frame `{t: "looking", visible}`, which has no id: can the page be seen? None for others."""
+    if message.get("t") != "looking":
+        return None
+    return _flag("visible", message.get("visible"))
+
+
 def parse(message: Mapping[str, Any]) -> Command:
     """A command from its frame; `invalid` for an unknown verb or field, a missing one, or one of another type."""
     verb, command = message.get("t"), _id("id", message.get("id"))

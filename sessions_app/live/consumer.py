@@ -75,20 +75,35 @@ class SessionSocket(Door):
 
     async def _talk(self, session: str, watch: Watch, client: Client) -> None:
         in_order, stops = Lane(session, client, Pool.COMMANDS), Lane(session, client, Pool.STOPS)
-        await together(watch.catch_up(client), self._listen(client, in_order, stops), in_order.run(), stops.run())
+        await together(
+            watch.catch_up(client), self._listen(watch, client, in_order, stops), in_order.run(), stops.run()
+        )
 
-    async def _listen(self, client: Client, in_order: Lane, stops: Lane) -> None:
+    async def _listen(self, watch: Watch, client: Client, in_order: Lane, stops: Lane) -> None:
         while True:
             frame, command_id = await self.next_frame(), None
             if client.gone:
                 continue
             try:
                 message = commands.read_object(frame)
+                if (looking := commands.looking(message)) is not None:
+                    self._looks(watch, client, looking)
+                    continue
                 command_id = commands.id_of(message)
                 command = commands.parse(message)
                 (stops if command.verb == "interrupt" else in_order).put(command)
             except Refused as refused:
                 client.send(refusal(command_id, refused))
+
+    def _looks(self, watch: Watch, client: Client, looking: bool) -> None:
+        """Whoever looks again hears at once where the log is: a socket that died meanwhile stays silent (D37)."""
+        if self.hub is None:
+            return
+        if looking != client.looking:
+            client.looking = looking
+            self.hub.attendance.changed(watch)
+        if looking:
+            client.send(frames.beat(watch.head if client.caught_up else client.cursor, self.hub.clock.now()))
 
 
 @dataclass(frozen=True, slots=True)

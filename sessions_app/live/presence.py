@@ -14,7 +14,7 @@ import orjson
 from redis.asyncio import Redis
 
 from sessions_app.live.hearing import LOST, connect
-from sessions_app.log.bell import LIST_CHANNEL, SESSION_CHANNEL
+from sessions_app.log.bell import LIST_CHANNEL, SESSION_CHANNEL, WATCHING
 from sessions_app.people.principals import Principal
 
 EXPIRES_S: Final = 30
@@ -25,25 +25,29 @@ People = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One connected socket: whose it is, and the device it counts as (two tabs of a browser are one device)."""
+    """One connected socket: whose it is, and the device it counts as (two tabs of a browser are one device).
+
+    `looking`: its page is visible; its person need not be told by a notification (`push.looking` reads the rows).
+    """
 
     id: str
     name: str
     role: str
     device: str
     device_kind: str
+    looking: bool = True
 
-    def row(self) -> list[str]:
-        return [self.id, self.name, self.role, self.device, self.device_kind]
+    def row(self) -> list[str | bool]:
+        return [self.id, self.name, self.role, self.device, self.device_kind, self.looking]
 
 
-def seat(principal: Principal, role: str) -> Seat:
+def seat(principal: Principal, role: str, *, looking: bool = True) -> Seat:
     """The seat of a principal. A person's own token sits with the person; an agent's is somebody of its own."""
     actor = principal.actor
     own = principal.person is not None and actor.kind != "agent"
     kind = actor.device.kind if actor.device is not None else "api"
     device = str(principal.device or principal.token or principal.key)
-    return Seat(str(principal.person) if own else actor.id, actor.name, role, device, kind)
+    return Seat(str(principal.person) if own else actor.id, actor.name, role, device, kind, looking)
 
 
 def people_of(seats: Iterable[Seat]) -> People:
@@ -67,11 +71,11 @@ def _person(seats: Sequence[Seat]) -> dict[str, Any]:
 
 
 def _members(session: str) -> str:
-    return f"steerweb:watching:{session}"
+    return WATCHING.format(session)
 
 
 def _seats(session: str, process: str) -> str:
-    return f"steerweb:watching:{session}:{process}"
+    return f"{WATCHING.format(session)}:{process}"
 
 
 class Presence:

@@ -20,7 +20,7 @@ from sessions_app.engine.events import Draft, Event
 from sessions_app.engine.fold import evolve
 from sessions_app.engine.state import FOLD, State, from_json, to_encode
 from sessions_app.engine.text import clean_json
-from sessions_app.log import payload
+from sessions_app.log import outbox, payload
 from sessions_app.log.db import Row
 from sessions_app.log.frames import Stored, instant, milliseconds
 from sessions_app.log.projections import project, session_columns
@@ -135,4 +135,5 @@ def append(cur: Cursor[Row], locked: Locked, drafts: Sequence[Draft], actor: Act
     )  # fmt: skip
     for (event, row), state in zip(numbered, states, strict=True):
         project(cur, state, event, row)
+    outbox.note(cur, locked.session, appended.events, states)
     return appended

@@ -15,6 +15,8 @@ from sessions_app.log.frames import event_frame
 
 SESSION_CHANNEL: Final = "steerweb:s:{}"
 LIST_CHANNEL: Final = "steerweb:list"
+WATCHING: Final = "steerweb:watching:{}"
+"""The set of web processes in which somebody watches a session; `{}:process` holds who (see `live.presence`)."""
 _PATIENCE_S: Final = 0.25
 _QUIET_S: Final = 1.0
 

@@ -3,8 +3,10 @@
 from typing import Any, Final
 
 import orjson
+from psycopg import Cursor
 
 from sessions_app.log import db
+from sessions_app.log.db import Row
 from sessions_app.log.frames import instant
 from sessions_app.log.payload import facts_only
 
@@ -12,16 +14,21 @@ _STARTS: Final = """SELECT turn, seq, at FROM event WHERE session_id = %(session
     AND type = 'TurnStarted' ORDER BY seq OFFSET %(skip)s LIMIT %(limit)s"""
 _ENDS: Final = """SELECT turn, type, actor, facts FROM event WHERE session_id = %(session)s AND loop = %(loop)s
     AND seq > %(first)s AND type IN ('TurnDone', 'TurnFailed', 'TurnInterrupted') ORDER BY seq LIMIT %(limit)s"""
+_ONE: Final = """SELECT type, seq, at, actor, facts FROM event WHERE session_id = %s AND turn = %s
+    AND type IN ('TurnStarted', 'TurnDone', 'TurnFailed', 'TurnInterrupted') ORDER BY seq"""
 _PRIMARY: Final = """SELECT value ->> 'id', (value ->> 'turns')::bigint FROM session, jsonb_each(state -> 'loops')
     WHERE session.id = %(session)s AND value ->> 'parent' IS NULL"""
 
 
-def turns(session: str, before: int | None, limit: int) -> dict[str, Any]:
+def turns(session: str, before: int | None, limit: int, turn: str | None = None) -> dict[str, Any]:
     """`{items, next}`: up to `limit` turns of the primary loop numbered below `before`, newest first.
 
-    Turns are numbered from 1 without gaps, so a number says how many rows to pass over.
+    Turns are numbered from 1 without gaps, so a number says how many rows to pass over. With `turn`: that one alone, of
+    any loop.
     """
     with db.cursor("read") as cur:
+        if turn is not None:
+            return _one(cur, session, turn)
         primary = cur.execute(_PRIMARY, {"session": session}).fetchone()
         if primary is None:
             return {"items": [], "next": None}
@@ -34,6 +41,15 @@ def turns(session: str, before: int | None, limit: int) -> dict[str, Any]:
         ends = {row[0]: row[1:] for row in cur.execute(_ENDS, {**wanted, "first": first}).fetchall()}
     items = [_item(index, turn, seq, at, ends.get(turn)) for index, (turn, seq, at) in enumerate(starts, skip + 1)]
     return {"items": items[::-1], "next": skip + 1 if skip else None}
+
+
+def _one(cur: Cursor[Row], session: str, turn: str) -> dict[str, Any]:
+    found = cur.execute(_ONE, (session, turn)).fetchall()
+    if not found or found[0][0] != "TurnStarted":
+        return {"items": [], "next": None}
+    _, seq, at, _, facts = found[0]
+    end = next(((kind, actor, data) for kind, _, _, actor, data in found[1:]), None)
+    return {"items": [_item(facts_only(bytes(facts))["index"], turn, seq, at, end)], "next": None}
 
 
 def _item(index: int, turn: Any, seq: int, at: Any, end: tuple[Any, ...] | None) -> dict[str, Any]:

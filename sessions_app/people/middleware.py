@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 OPEN_PREFIXES: Final = ("/static/", "/health/", "/signin/", "/api/")
 """Files, health and the way in are for everybody; the API asks for a principal itself and answers as APIs do."""
-OPEN_PATHS: Final = frozenset({"/favicon.ico", "/manifest.webmanifest", "/robots.txt"})
-"""What browsers fetch by themselves, without cookies."""
+OPEN_PATHS: Final = frozenset({"/favicon.ico", "/manifest.webmanifest", "/robots.txt", "/sw.js", "/offline"})
+"""What browsers fetch by themselves, with or without cookies."""
 
 # One constant header. django-csp would be one more dependency for it, without a release since April 2025, and the
 # next LTS of Django carries its own. `connect-src 'self'` covers the page's own socket too (CSP level 3).

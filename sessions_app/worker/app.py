@@ -33,6 +33,13 @@ def test_key(family: str) -> None:
     checking.test(family)
 
 
+@shared_task(name="steerweb.push", ignore_result=True)
+def push() -> None:
+    """There may be something to tell people. It may come twice, late or never: each row is claimed once."""
+    if _worker is not None:
+        _worker.pusher.wake()
+
+
 @worker_shutting_down.connect
 def _shutting_down(**_: object) -> None:
     if _worker is not None:

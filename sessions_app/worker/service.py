@@ -34,6 +34,7 @@ from sessions_app.worker.heartbeat import Heartbeat
 from sessions_app.worker.models.base import ModelError
 from sessions_app.worker.models.registry import begin_preload, use_stored_keys
 from sessions_app.worker.place import place
+from sessions_app.worker.pusher import Pusher
 from sessions_app.worker.streaming import Streams
 from sessions_app.worker.sweep import Sweep
 from sessions_app.worker.turn import TurnRun
@@ -78,6 +79,7 @@ class Worker:
         self._held: set[str] = set()  # turns from before their claim until after their end
         self._open = True
         self.background = Background(self._on_background_ended)
+        self.pusher = Pusher()
         self._warden: Warden | None = None
         self._keys: dict[str, Given | None] = {}
         self._told: list[str] = []  # what its warden masks beside its own
@@ -97,6 +99,7 @@ class Worker:
         heartbeat = Heartbeat(self.id, self._loop, self.warden.renew, self._give_up, self.drain)
         threading.Thread(target=heartbeat.run, name="heartbeat", daemon=True).start()
         threading.Thread(target=Sweep(self).run, name="sweep", daemon=True).start()
+        threading.Thread(target=self.pusher.run, name="pusher", daemon=True).start()
 
     async def _start(self) -> None:
         self.streams = Streams()

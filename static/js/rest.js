@@ -1,4 +1,5 @@
 /** REST from a signed-in page: CSRF, command ids, and the one family of errors. */
+import { forget } from "./phone.js";
 
 /** A refusal with a code a program can match and a sentence a person can read; `unreachable` when no answer came. */
 export class Refused extends Error {
@@ -21,14 +22,13 @@ export function commandId() {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
-/**
- * One call below `/api/v1`.
- * @param {string} method
- * @param {string} path
- * @param {{ body?: unknown, id?: string, timeout?: number }} [options] `id` is the command id, `timeout` in milliseconds
- * @returns {Promise<any>}
- */
-export async function call(method, path, { body, id, timeout = 15_000 } = {}) {
+/** @typedef {{ body?: unknown, id?: string, timeout?: number }} Options `id` is the command id, `timeout` in milliseconds */
+
+/** One call below `/api/v1`. @param {string} method @param {string} path @param {Options} [options] @returns {Promise<any>} */
+export const call = (method, path, options) => ask(method, `/api/v1${path}`, options);
+
+/** One call of this site. @param {string} method @param {string} address @param {Options} [options] @returns {Promise<any>} */
+export async function ask(method, address, { body, id, timeout = 15_000 } = {}) {
   const headers = /** @type {Record<string, string>} */ ({ Accept: "application/json" });
   if (method !== "GET") {
     headers["X-CSRFToken"] = csrfToken();
@@ -37,7 +37,7 @@ export async function call(method, path, { body, id, timeout = 15_000 } = {}) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(`/api/v1${path}`, {
+    response = await fetch(address, {
       method, headers, credentials: "same-origin", cache: "no-store", redirect: "error", signal: AbortSignal.timeout(timeout),
       body: body === undefined ? undefined : JSON.stringify(body),
     });
@@ -45,6 +45,7 @@ export async function call(method, path, { body, id, timeout = 15_000 } = {}) {
     throw new Refused("unreachable", "The server could not be reached.");
   }
   const answer = await response.json().catch(() => null);
+  if (response.status === 401) void forget();
   if (!response.ok) throw refusal(response.status, answer);
   return answer;
 }

@@ -38,7 +38,9 @@ class Profiles:
 
     def new(self, url: str, size: str, **options: Any) -> BrowserContext:
         """A profile of whoever asks; its first page is the one it signs in with."""
-        context = self.browser.new_context(base_url=url, **{**SIZES[size], **options})
+        # A service worker stores every static file first: only tests that are about it have one.
+        usual: dict[str, Any] = {"service_workers": "block"}
+        context = self.browser.new_context(base_url=url, **{**usual, **SIZES[size], **options})
         context.set_default_timeout(WAIT_MS)
         context.new_page()
         return context

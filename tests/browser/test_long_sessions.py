@@ -165,3 +165,21 @@ def test_the_outline_names_every_turn(screens: Open) -> None:
     page.keyboard.press("Enter")
     assert page.get_by_label("Number of the turn").evaluate("one => one.validity.rangeOverflow")
     assert OUTPUT not in (page.text_content("#timeline") or "")
+
+
+def test_a_link_leads_to_its_turn_wherever_that_is(screens: Open) -> None:
+    opened, world = screens(), long_world(100)
+    first = next(event.turn for event in world.events("TurnStarted"))
+    world.start("ask another")
+    [child] = world.delegate("look")
+    child.claim()
+    child.begin()
+    child.answer("seen")
+    world.begin()
+    world.answer("it has looked")
+    of_child = child.turn
+    repeat_turn(world, 1)
+    page = opened.open("ana", f"/s/{world.session}#turn-{first}")
+    in_sight(page, 1)
+    page.evaluate(f"location.hash = '{of_child}'")
+    expect(page.locator(".tool.agent")).to_be_in_viewport()

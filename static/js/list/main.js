@@ -1,5 +1,6 @@
 /** The session list: live, each person's own, and where sessions begin. */
 import { byId, write } from "../dom.js";
+import { forget, isFresh, keep } from "../phone.js";
 import { holdClocks, sampleServerTime } from "../clock.js";
 import { Connection } from "../session/socket.js";
 import "../times.js";
@@ -87,7 +88,9 @@ const connection = new Connection({
     const place = byId("connection");
     write(place, words[status] || "");
     place.dataset.is = status === "live" ? "live" : "lost";
-    if (status === "signed_out") location.reload();
+    if (status === "live") isFresh();
+    if (status === "signed_out") void forget().then(() => location.reload());
   },
 });
 connection.start();
+document.addEventListener("visibilitychange", () => document.hidden && connection.status === "live" && keep());

@@ -50,10 +50,12 @@ export class Approvals {
     this.place.hidden = !open.length;
   }
 
-  /** To the first card, for somebody at a keyboard. */
-  focus() {
+  /** To one card, or the first, for somebody at a keyboard or from a notification. @param {string} [gate] */
+  focus(gate = "") {
     this.show();
-    [...this.cards.values()][0]?.element.focus({ preventScroll: true });
+    const card = this.cards.get(gate) || [...this.cards.values()][0];
+    if (this.cards.size > 1) card?.element.scrollIntoView({ block: "nearest" });
+    card?.element.focus({ preventScroll: true });
   }
 
   /** A card goes; the words typed in it do not. While an answer is on its way, its outcome decides about them. @param {string} gate @param {Card} card */

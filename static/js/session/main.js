@@ -1,5 +1,7 @@
 /** A session page: the snapshot it was served with, then the live log; everything on screen is drawn from these two. */
 import { byId, fill, el, openDialog, readJson, button } from "../dom.js";
+import { listenBell } from "../notifications_bell.js";
+import { forget, isFresh, isStored, keep } from "../phone.js";
 import { Refused, call, commandId } from "../rest.js";
 import { holdClocks, sampleServerTime } from "../clock.js";
 import { plain } from "../words.js";
@@ -49,6 +51,9 @@ let repairedAt = -Infinity;
 const REPAIR_MS = 5_000;
 const ESCAPES_MS = 600;
 const TEXT_PART = 262_144;
+const KEEP_MS = 60_000;
+/** What covers less of the page is no keyboard. */
+const KEYBOARD_PX = 80;
 
 const ENDED = /** @type {Record<string, string>} */ ({
   signed_out: "This device was signed out. What you see is what was known then; it is not brought up to date any more.",
@@ -61,13 +66,16 @@ const can = (/** @type {string} */ verb) => you.can.includes(verb);
 const connection = new Connection({
   path: `/ws/sessions/${session}/`, check: `/sessions/${session}`, cursor: boot.seq, onFrame,
   onStatus(status) {
-    if (status === "live") lostAt = 0;
-    else {
+    if (status === "live") {
+      lostAt = 0;
+      showFresh();
+    } else {
       live = false;
       lostAt ||= performance.now();
     }
     drawAround();
     setTimeout(drawAround, 1_100);
+    if (status === "signed_out") void forget();
     if (ENDED[status]) fill(byId("trouble"), el("div", { class: "warn", role: "alert" }, el("span", {}, ENDED[status], " ", status === "signed_out" && el("a", { href: `/signin/?next=${encodeURIComponent(location.pathname)}` }, "Sign in again"))));
   },
 });
@@ -308,6 +316,35 @@ async function readText(ref) {
   return text;
 }
 
+/** A page from this device's store can be used once it shows what is true. */
+function showFresh() {
+  if (!isStored()) return;
+  isFresh();
+  if (sayForm) sayForm.hidden = false;
+}
+
+let keptSeq = boot.seq;
+
+/** What was last seen is stored for a time without a connection. */
+function listenLeaving() {
+  const store = () => {
+    if (connection.status !== "live" || connection.cursor === keptSeq) return;
+    keptSeq = connection.cursor;
+    keep();
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) store();
+  });
+  setInterval(store, KEEP_MS);
+}
+
+/** To what a notification, or an address, is about: an approval or a turn. @param {string} hash */
+function goTo(hash) {
+  const what = hash.slice(1);
+  if (what.startsWith("ask-")) approvals.focus(what.slice(4));
+  else if (what) void attempt(() => pages.find(what.replace(/^turn-/, "")));
+}
+
 function listenKeys() {
   let escapedAt = -Infinity;
   addEventListener("keydown", (event) => {
@@ -344,10 +381,17 @@ function fitKeyboard() {
   const seen = window.visualViewport;
   const fit = () => {
     const covered = seen ? innerHeight - seen.height : 0;
-    byId("app").style.setProperty("height", covered > 80 ? `${seen?.height}px` : "");
-    if (covered > 80) scrollTo(0, 0);
+    const { style } = byId("app");
+    for (const name of ["height", "--seen"]) style.setProperty(name, covered > KEYBOARD_PX ? `${seen?.height}px` : "");
+    if (covered > KEYBOARD_PX) scrollTo(0, 0); // a browser that pans to what has the focus pans the strip away
   };
-  seen?.addEventListener("resize", fit);
+  for (const type of ["resize", "scroll"]) seen?.addEventListener(type, fit);
+  // A press that took the focus from the box would let the keyboard go, and the button would move from under the finger.
+  document.querySelector(".dock")?.addEventListener("mousedown", (event) => {
+    const pressed = /** @type {Element} */ (event.target).closest("button");
+    if (pressed && document.activeElement?.matches(".dock textarea") && matchMedia("(pointer: coarse)").matches) event.preventDefault();
+  });
+  fit();
 }
 
 /** Renaming and closing: the owner's two forms. */
@@ -362,7 +406,7 @@ function listenOwner() {
 
 byId("line").classList.remove("newest");
 for (const element of document.querySelectorAll("[data-served]")) element.remove();
-for (const element of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-scripted]"))) element.hidden = false;
+for (const element of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-scripted]"))) element.hidden = isStored() && element === sayForm;
 fillDrawer();
 fitKeyboard();
 listenOwner();
@@ -373,3 +417,8 @@ timeline.draw();
 new ResizeObserver(() => timeline.cover(byId("notice").offsetHeight)).observe(byId("notice"));
 new ResizeObserver(() => timeline.pin(byId("asks").offsetHeight)).observe(byId("asks"));
 connection.start();
+listenLeaving();
+listenBell(byId("bell"), session, tell);
+goTo(location.hash);
+addEventListener("hashchange", () => goTo(location.hash));
+navigator.serviceWorker?.addEventListener("message", ({ data }) => data?.go && goTo(data.go));

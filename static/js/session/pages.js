@@ -40,17 +40,32 @@ export class Pages {
 
   /** Show a turn, wherever it is. @param {string} turn @param {number} seq of its first event */
   async jump(turn, seq) {
-    if (this.#first <= seq && this.timeline.show(turn)) return;
+    if (this.#first <= seq && this.#showTurn(turn)) return;
     if (seq >= this.oldest) {
       this.#useLive();
-      this.timeline.show(turn);
+      this.#showTurn(turn);
       return;
     }
     const { events: shown } = this;
     const [before, from] = await Promise.all([this.#read(`before=${seq}&limit=${PAGE / 4}&order=desc`), this.#read(`after=${seq - 1}&limit=${PAGE}`)]);
     if (this.events !== shown) return; // somebody went elsewhere meanwhile
     this.#usePart([...before.reverse(), ...from]);
-    this.timeline.show(turn);
+    this.#showTurn(turn);
+  }
+
+  /** Show a turn of which no more is known than its id, also one of a sub-agent. @param {string} turn */
+  async find(turn) {
+    if (this.#showTurn(turn)) return;
+    const [found] = (await call("GET", `/sessions/${this.session}/turns?turn=${encodeURIComponent(turn)}`)).items;
+    if (found) await this.jump(turn, found.seq);
+  }
+
+  /** A sub-agent's turn stands in its card. @param {string} turn @returns {boolean} whether it is there */
+  #showTurn(turn) {
+    if (this.timeline.show(turn)) return true;
+    const loop = this.timeline.view.turns.get(turn)?.loop;
+    if (loop) this.timeline.showAgent(loop);
+    return Boolean(loop);
   }
 
   /** An agent's card stands in the newest part. @param {string} loop */

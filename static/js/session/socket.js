@@ -17,6 +17,7 @@ const SILENCE_MS = 20_000;
 /** And after this long it is replaced even when nobody looks. */
 const DEAD_MS = 40_000;
 const HANDSHAKE_MS = 8_000;
+const PROBE_MS = 1_500;
 /** A beat may overtake the hint of an event; only a head still ahead after this is a gap. */
 const GAP_GRACE_MS = 1_500;
 const TICK_MS = 5_000;
@@ -49,7 +50,7 @@ export class Connection {
     this.failures = 0;
     this.heardAt = performance.now();
     this.tickedAt = Date.now();
-    this.timers = { retry: 0, handshake: 0, gap: 0 };
+    this.timers = { retry: 0, handshake: 0, gap: 0, probe: 0 };
   }
 
   start() {
@@ -168,6 +169,7 @@ export class Connection {
     this.ready = true;
     this.failures = 0;
     this.#set(this.replays ? "updating" : "live");
+    if (document.visibilityState === "hidden") this.#looking(false);
     for (const waiting of this.waiting.values()) if (waiting.resend) this.#put(waiting);
   }
 
@@ -256,11 +258,29 @@ export class Connection {
 
   /** Somebody looks at the page again: a socket that was silent is replaced rather than believed (D37). */
   #look() {
+    if (document.visibilityState === "hidden") this.#looking(false);
     if (document.visibilityState === "hidden" || this.ended) return;
     const slept = Date.now() - this.tickedAt > TICK_MS * 3;
     if (slept || performance.now() - this.heardAt > SILENCE_MS) this.replace();
     else if (!this.socket) this.#schedule(0);
+    else if (this.open) this.#probe();
     this.tickedAt = Date.now();
+  }
+
+  /** Whoever looks away may be told by a notification instead. @param {boolean} visible */
+  #looking(visible) {
+    if (this.replays && this.open) this.socket?.send(JSON.stringify({ t: "looking", visible }));
+  }
+
+  /** The server answers a look with a beat: a socket that stays silent then died while nobody looked (D37). */
+  #probe() {
+    if (!this.replays) return;
+    const { socket, heardAt } = this;
+    this.#looking(true);
+    clearTimeout(this.timers.probe);
+    this.timers.probe = window.setTimeout(() => {
+      if (this.socket === socket && this.heardAt === heardAt && !this.ended) this.replace();
+    }, PROBE_MS);
   }
 
   #tick() {

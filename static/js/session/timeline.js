@@ -110,9 +110,10 @@ export class Timeline {
   show(key) {
     const block = this.drawn.get(key);
     if (!block) return false;
-    this.atEnd = false;
+    this.atEnd = false; // before anything is drawn again: no scroll event has told it yet
     block.element.scrollIntoView({ block: "start" });
     block.element.focus({ preventScroll: true });
+    this.#scrolled();
     return true;
   }
 
