@@ -168,18 +168,20 @@ def test_the_outline_names_every_turn(screens: Open) -> None:
 
 
 def test_a_link_leads_to_its_turn_wherever_that_is(screens: Open) -> None:
-    opened, world = screens(), long_world(100)
-    first = next(event.turn for event in world.events("TurnStarted"))
-    world.start("ask another")
+    opened, world = screens(), World.create("ana")
+    first = world.start("ask another")
     [child] = world.delegate("look")
     child.claim()
     child.begin()
     child.answer("seen")
     world.begin()
     world.answer("it has looked")
-    of_child = child.turn
-    repeat_turn(world, 1)
+    world.start("and now")
+    world.answer("done")
+    repeat_turn(world, 100)
     page = opened.open("ana", f"/s/{world.session}#turn-{first}")
     in_sight(page, 1)
-    page.evaluate(f"location.hash = '{of_child}'")
+    page.locator("#newer").click()
+    in_sight(page, 102)
+    page.evaluate(f"location.hash = '{child.turn}'")
     expect(page.locator(".tool.agent")).to_be_in_viewport()
