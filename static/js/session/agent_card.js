@@ -41,7 +41,7 @@ export function agentCard(context, blocks) {
         dot.className = `dot ${shown.dot}`;
         status.className = `push num ${shown.colour}`;
         count(status, shown.words);
-        if (shown.dot === "none") element.dataset.is = "waits";
+        if (shown.dot === "none" && item.state === "running") element.dataset.is = "waits";
       }
       if (item.outcome?.outcome === "interrupted") /** @type {HTMLElement} */ (element.lastElementChild).hidden = true; // for the agent above; people read who stopped it
       drawInside();
@@ -71,7 +71,7 @@ function stateOf(item, child) {
 function endOf({ outcome, startedAt, endedAt }, child) {
   const took = startedAt ? `, ${duration(Date.parse(endedAt) - Date.parse(startedAt))}` : "";
   if (outcome.outcome === "ok") return { dot: "done", colour: "ok", words: () => `done${took}` };
-  if (outcome.outcome === "error") return { dot: "", colour: "", words: () => `failed${child ? took : ""}` };
+  if (outcome.outcome === "error") return { dot: "none", colour: "strong", words: () => `failed${child ? took : ""}` };
   if (outcome.outcome !== "interrupted") return null;
   return { dot: "stop", colour: "bad", words: () => stoppedWords(child) };
 }

@@ -5,7 +5,7 @@
  * @typedef {import("./view.js").Item} Item
  * @typedef {{ element: HTMLElement, draw: (item: Item) => void }} Drawing
  * @typedef {{ readText: (ref: string) => Promise<string>, rules: Map<string, import("./view.js").Standing>,
- *   putInBox: ((text: string) => void) | null,
+ *   putInBox: ((text: string, loop: string) => void) | null,
  *   retry: ((input: string) => Promise<void>) | null }} Context `retry`: try a failed turn's message again, for those who may
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
@@ -13,7 +13,7 @@ import { count, since, stopCounting } from "../clock.js";
 import { answerWords } from "./answered.js";
 import { drawFolded, drawInParts, isLong } from "./long.js";
 import { Output } from "./output.js";
-import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors } from "../words.js";
+import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors, withoutNote } from "../words.js";
 
 /** @param {string} at @param {boolean} [seconds] */
 export function when(at, seconds = false) {
@@ -77,7 +77,7 @@ function said(context) {
   return {
     element,
     draw(item) {
-      element.className = `said ${item.by ? hue(item.by.id) : ""} ${item.steer ? "steer" : ""}`.trim();
+      element.className = `said ${item.by && item.by.kind !== "above" ? hue(item.by.id) : ""} ${item.steer ? "steer" : ""}`.trim();
       write(name, actorName(item.by));
       fill(by, name, item.where && el("span", {}, item.where));
       words(text, item.text, context);
@@ -151,17 +151,20 @@ function tool(context) {
         pre.hidden = false;
         words(pre, item.text, context);
       } else if (item.outcome?.outcome === "denied" && item.approval) pre.hidden = true; // the note was said above
-      else output.set(item.live ? item.said || "" : item.text || item.said || "", Boolean(item.live));
+      else output.set(item.live ? item.said || "" : shownOutput(item), Boolean(item.live));
     },
   };
 }
+
+/** @param {Item} item */
+const shownOutput = ({ text, said, outcome }) => (outcome?.processes?.background?.length ? withoutNote(text || said || "") : text || said || "");
 
 /** @param {Item} item @param {{ line: HTMLElement, more: HTMLElement, full: HTMLElement, element: HTMLElement }} parts */
 function drawCall(item, { line, more, full, element }) {
   const call = callLine(item.tool, item.args);
   write(line, call.split("\n", 1)[0]);
   line.title = plain(call.length > 400 ? `${call.slice(0, 400)}…` : call);
-  element.setAttribute("aria-label", plain(`${item.tool}: ${call.slice(0, 120)}`));
+  element.setAttribute("aria-label", plain(`${item.tool === "delegate" ? "Sub-agent" : item.tool}: ${call.slice(0, 120)}`));
   const whole = callInFull(item.tool, item.args);
   more.hidden = whole === "";
   write(full, whole);
@@ -185,7 +188,7 @@ function drawStatus(item, { dot, status, element }) {
     status.className = "push num ask-colour";
     count(status, () => `asks, ${counting(since(item.approval.at))}`);
   } else if (item.state === "settled") {
-    const [text, colour] = outcomeWords(item.outcome);
+    const [text, colour] = outcomeWords(item.outcome, item.gone);
     dot.className = `dot ${{ ok: "done", interrupted: "stop", lost: "stop", error: "" }[/** @type {string} */ (item.outcome.outcome)] ?? "none"}`;
     status.className = `push num ${colour}`;
     write(status, text);
@@ -210,12 +213,12 @@ function note(context) {
   return {
     element,
     draw(item) {
-      setAttribute(element, "title", item.at && exact(item.at));
+      setAttribute(element, "title", item.at && [item.title, exact(item.at)].filter(Boolean).join("\n"));
       element.hidden = Boolean(item.hidden);
       element.classList.toggle("bad", Boolean(item.bad));
       if (item.back !== undefined) {
         words(back, item.back, context);
-        fill(element, item.words, back, " ", !item.back?.erased && context.putInBox && putInBox(item.back, context));
+        fill(element, item.words, back, " ", !item.back?.erased && context.putInBox && putInBox(item.back, item.given?.loop || "", context));
         return;
       }
       const quote = typeof item.quote === "string" ? item.quote : "";
@@ -224,16 +227,17 @@ function note(context) {
   };
 }
 
-/** One's own words that came back can go on being written, at any time. @param {any} value @param {Context} context */
-function putInBox(value, context) {
+/** One's own words that came back can go on being written, at any time. @param {any} value @param {string} loop the agent they were for @param {Context} context */
+function putInBox(value, loop, context) {
   const put = button("Put it into the box", async () => {
     try {
-      context.putInBox?.(typeof value === "string" ? value : await context.readText(value.ref));
+      context.putInBox?.(typeof value === "string" ? value : await context.readText(value.ref), loop);
     } catch (error) {
       write(put, `This text could not be read: ${/** @type {Error} */ (error).message} Try again`);
     }
   });
   put.dataset.whileOpen = "";
+  if (typeof value === "string") put.value = value; // not offered while the box holds them
   return put;
 }
 

@@ -3,6 +3,8 @@ import { call } from "../rest.js";
 
 const PAGE = 400;
 const WORDS_PAGE = 200;
+/** Among so many calls before a settlement its start is found. */
+const CALLS = 20;
 
 export class Older {
   /**
@@ -61,8 +63,8 @@ export class Older {
     const nameless = loops.some((loop) => loop.parent !== null && !this.view.tasks.has(loop.id));
     const unnamed = loops.flatMap((loop) => loop.background).filter(({ turn, call: id }) => !this.view.background.has(`${turn} ${id}`));
     for (const { seq } of unnamed) {
-      const { items } = await call("GET", `/sessions/${this.session}/events?after=${seq - 1}&limit=1`).catch(() => ({ items: [] }));
-      this.view.learn(items);
+      const { items } = await call("GET", `/sessions/${this.session}/events?before=${seq + 1}&limit=${CALLS}&order=desc&types=ToolStarted,ToolSettled`).catch(() => ({ items: [] }));
+      this.view.learn(items.reverse());
       this.draw();
     }
     if ((!missing && !nameless && !this.view.lacksAuthor) || this.place.hidden) return;
