@@ -155,9 +155,10 @@ export function openMenu(anchor, entries, label, { beside = false, back } = {}) 
 function place(menu, anchor, beside) {
   const at = anchor.getBoundingClientRect();
   const { width, height } = menu.getBoundingClientRect();
-  if (beside && at.right + 8 + width < innerWidth) {
+  const edge = (anchor.closest(".side") || anchor).getBoundingClientRect().right;
+  if (beside && edge + 8 + width < innerWidth) {
     menu.style.setProperty("top", `${Math.max(8, Math.min(at.top, innerHeight - height - 8))}px`);
-    menu.style.setProperty("left", `${at.right + 8}px`);
+    menu.style.setProperty("left", `${edge + 8}px`);
     return;
   }
   const top = at.top - height - 6 > 8 ? at.top - height - 6 : Math.min(at.bottom + 6, innerHeight - height - 8);

@@ -208,6 +208,8 @@ def test_pinned_approvals_leave_the_timeline_to_be_read(screens: Open, many: int
     expect(page.locator("#asks .ask")).to_have_count(many)
     page.locator("#line").evaluate("line => line.scrollTo(0, 100)")
     expect(page.locator("#newer")).to_be_visible()
+    for card_ in page.locator("#asks .ask").all():
+        expect(card_).to_be_in_viewport(ratio=0.9)
     page.wait_for_function(f"({COVERED})()[0] < 0.46 && ({COVERED})()[1] >= 0")
     assert page.locator("#line").evaluate("line => line.scrollTop") < 200, "what one reads stays where it is"
     page.locator("#newer").click()
