@@ -125,7 +125,7 @@ export class Composer {
     this.#drawTarget();
     this.#drawHint(steerable);
     for (const put of /** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll(".note button[value]"))) {
-      setAttribute(put, "data-there", this.box.value.includes(put.value));
+      setAttribute(put, "data-there", this.#holds(put.value));
     }
   }
 
@@ -185,13 +185,18 @@ export class Composer {
   /** Words one asked back: into an empty box, or below what stands there; while that is being sent, afterwards. @param {string} text @param {string} [loop] */
   putIn(text, loop = "") {
     if (this.flying) this.returned.push(text);
-    else if (!`\n\n${this.box.value}\n\n`.includes(`\n\n${text}\n\n`) && !this.giveBack(text, loop)) {
+    else if (!this.#holds(text) && !this.giveBack(text, loop)) {
       this.box.value = `${this.box.value.trimEnd()}\n\n${text}`;
       this.#writeDraft({ text: this.box.value });
       this.#fit();
       this.draw();
     }
     this.box.focus();
+  }
+
+  /** These words stand in the box, as lines of their own. @param {string} text */
+  #holds(text) {
+    return `\n\n${this.box.value}\n\n`.includes(`\n\n${text}\n\n`);
   }
 
   /** An event says that this command was carried out. @param {string | null} cause */

@@ -271,8 +271,9 @@ export class View {
   #tellAgain() {
     for (const { item, turn } of this.#notes()) {
       const { member, given, gone } = item;
+      /** @type {Record<string, unknown> | null} */
       const values = member ? { words: memberWords(this, member) } : given ? returnedWords(this, given) : gone?.of ? goneWords(this, gone) : null;
-      if (!values || values.words === item.words) continue;
+      if (!values || (values.words === item.words && values.title === item.title)) continue;
       Object.assign(item, values, { stamp: stamp() });
       if (turn) this.touch(turn);
     }
