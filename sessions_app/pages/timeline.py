@@ -31,6 +31,7 @@ from sessions_app.pages.words import (
     survivors,
     text_of,
     why_it_asks,
+    without_note,
 )  # fmt: skip
 
 Event = Mapping[str, Any]
@@ -66,7 +67,7 @@ class Timeline:
         self._main = next((key for key, loop in loops.items() if loop["parent"] is None), None)
         self._agents: dict[str, Item] = {}
         self._places = dict(_places(loops))
-        self.left: set[tuple[str, str]] = set()
+        self.left: dict[tuple[str, str], tuple[Item, Event]] = {}
 
     def apply(self, event: Event) -> None:
         """One event further."""
@@ -145,12 +146,19 @@ class Timeline:
         if identity in self._retries:
             values.setdefault("where", "tried again")
         author = self._authors.get(identity)
+        above = self._above(author)
         item = {
-            "kind": "said", "by": actor_name(author), "hue": hue(author["id"]) if author else "",
+            "kind": "said", "by": above or actor_name(author), "hue": hue(author["id"]) if author and not above else "",
             **folded(text_of(self._texts.get(identity)) or "…"), **values,
         }  # fmt: skip
         self.turn(event)["items"].append(item)
         return item
+
+    def _above(self, author: Mapping[str, Any] | None) -> str:
+        """The agent that gave a delegate its task, as people call it; nothing for everybody else."""
+        if author is None or author["kind"] != "agent":
+            return ""
+        return "Main agent" if author["id"] == self._main else "Sub-agent" if author["id"] in self._agents else ""
 
     def reply(self, event: Event, **values: Any) -> None:
         """A reply's reasoning and words."""
@@ -281,6 +289,7 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
     item = timeline.call(event)
     said_above = data["outcome"] == "denied" and item.get("answer")
     text = "" if said_above else text_of(data.get("output"))
+    text = without_note(text) if data["processes"]["background"] else text
     lines = plain_output(text).rstrip("\n").split("\n")
     output = "\n".join(lines[-OUTPUT_LINES:])[-OUTPUT_CHARS:]
     dot = _DOTS.get(data["outcome"], "")
@@ -292,7 +301,7 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
     if item.get("agent"):
         _agent_settled(item, event)
     if data["processes"]["background"]:
-        timeline.left.add((event["turn"], data["call"]))
+        timeline.left[event["turn"], data["call"]] = item, event
 
 
 def _agent_settled(item: Item, event: Event) -> None:
@@ -389,10 +398,14 @@ def _resumed(timeline: Timeline, event: Event) -> None:
 
 def _processes_ended(timeline: Timeline, event: Event) -> None:
     data = event["data"]
-    left = (event["turn"], data["call"]) in timeline.left or data["processes"]["surviving"]
+    item, settled = timeline.left.get((event["turn"], data["call"]), (None, None))
+    surviving = data["processes"]["surviving"]
+    if item is not None and settled is not None and not surviving:
+        item["status"] = sentence(outcome(settled["data"], event["actor"]))
     turn = timeline.known(event["turn"])
-    if turn is None or left or event["actor"]["kind"] != "system":
-        timeline.note({**event, "loop": None}, background_words(event), bad=bool(data["processes"]["surviving"]))
+    if turn is None or item is not None or surviving or event["actor"]["kind"] != "system":
+        command = "" if item is None else str(item.get("whole") or "")
+        timeline.note({**event, "loop": None}, background_words(event, command), bad=bool(surviving))
         return
     turn["items"].append({"kind": "note", "words": "Processes that had outlived their kill have ended."})
 

@@ -72,6 +72,9 @@ HUES: Final = 8
 
 
 _TURNING: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_WRAPPER: Final = re.compile(r"^\S*/(?:ba)?sh (?:--noprofile --norc )?-c ")
+"""The shell that a command was given to: nobody wrote that."""
+_RUNS_ON: Final = re.compile(r"\n?\[It runs on in the background, its output goes to [^\n]*\]$")
 _APART: Final = re.compile("\u2068([^\u2068\u2069]*)\u2069")
 
 
@@ -286,8 +289,11 @@ def answer_words(event: Mapping[str, Any]) -> str:
     return f"Not asked any more: {why.get(data['reason'], 'the turn has ended')}"
 
 
-def outcome(data: Mapping[str, Any]) -> str:
-    """How a call ended, with how long it took, where that is known, or what was ended with it."""
+def outcome(data: Mapping[str, Any], gone: Mapping[str, Any] | None = None) -> str:
+    """How a call ended, with how long it took, where that is known, or what was ended with it.
+
+    `gone`: who ended what it left running in the background, once that has ended.
+    """
     words = OUTCOMES.get(data["outcome"], str(data["outcome"]))
     if data["outcome"] == "error" and data.get("exit") is not None:
         words = f"failed, exit {data['exit']}"
@@ -297,13 +303,22 @@ def outcome(data: Mapping[str, Any]) -> str:
         words = f"{words}, {counted(ended, 'process', 'processes')}"
     elif data["outcome"] not in ("not_run", "denied", "lost") and data.get("duration_ms") is not None:
         words = f"{words}, {duration(data['duration_ms'])}"
-    return f"{words}, left running in the background" if processes.get("background") else words
+    if not processes.get("background"):
+        return words
+    if gone is None:
+        return f"{words}, left running in the background"
+    return f"{words}, its background ended" + ("" if gone["kind"] == "system" else f" by {named(gone)}")
+
+
+def without_note(text: str) -> str:
+    """The output of a call that left something running, without what is said to the model alone."""
+    return _RUNS_ON.sub("", text)
 
 
 def process_names(processes: Iterable[Mapping[str, Any]]) -> str:
     """Processes as one would name them inside a sentence."""
     named = ((each["command"] if isinstance(each["command"], str) else "", each["pid"]) for each in processes)
-    return ", ".join(f"{apart(command) if command else 'a process'} ({pid})" for command, pid in named)
+    return ", ".join(f"{apart(_WRAPPER.sub('', line)) if line else 'a process'} ({pid})" for line, pid in named)
 
 
 def survivors(processes: Mapping[str, Any] | None) -> str:
@@ -311,13 +326,17 @@ def survivors(processes: Mapping[str, Any] | None) -> str:
     return process_names((processes or {}).get("surviving") or ())
 
 
-def background_words(event: Mapping[str, Any]) -> str:
-    """How what ran in the background ended, or that it did not, from its `ProcessesEnded` (E13, E7)."""
+def background_words(event: Mapping[str, Any], command: str = "") -> str:
+    """How what ran in the background ended, or that it did not, from its `ProcessesEnded` (E13, E7).
+
+    `command`: what its agent wrote, where that is known.
+    """
     processes, actor = event["data"]["processes"], event["actor"]
     by = "" if actor["kind"] == "system" else named(actor)
     if processes["surviving"]:
         return f"Outlived its kill{by and f' by {by}'}: {process_names(processes['surviving'])}"
-    what = process_names(processes["ended"]) or "what was left"
+    written = start_of(plain(command))
+    what = (apart(written) if written else process_names(processes["ended"])) or "what was left"
     return f"{by} ended {what} in the background" if by else f"Ended in the background: {what}"
 
 

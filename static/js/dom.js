@@ -123,8 +123,10 @@ let menus = 0;
  * @param {HTMLElement} anchor
  * @param {(Node | { label: string, act: () => void, name?: string })[]} entries `name`: what is spoken instead of the label
  * @param {string} label
+ * @param {{ beside?: boolean, back?: () => HTMLElement | null | undefined }} [options] `beside`: it must not cover its row; `back`: where the
+ *   focus goes if the anchor was drawn anew meanwhile
  */
-export function openMenu(anchor, entries, label) {
+export function openMenu(anchor, entries, label, { beside = false, back } = {}) {
   const menu = el("div", { popover: "auto", id: `menu-${++menus}`, role: "group", "aria-label": label });
   for (const entry of entries) {
     menu.append(
@@ -135,22 +137,30 @@ export function openMenu(anchor, entries, label) {
   }
   menu.addEventListener("toggle", (event) => {
     if (/** @type {ToggleEvent} */ (event).newState === "closed") {
+      const lost = !document.activeElement || document.activeElement === document.body || menu.contains(document.activeElement);
       menu.remove();
       anchor.setAttribute("aria-expanded", "false");
+      if (lost) (anchor.isConnected ? anchor : back?.())?.focus();
     }
   });
   (anchor.closest("dialog[open]") || document.body).append(menu); // outside an open dialog nothing can be pressed
   menu.showPopover();
   anchor.setAttribute("aria-expanded", "true");
-  place(menu, anchor);
+  place(menu, anchor, beside);
   /** @type {HTMLElement | null} */ (menu.querySelector("button, input, textarea"))?.focus();
   return menu;
 }
 
-/** Above the anchor where there is room, else below; inside the window always. @param {HTMLElement} menu @param {HTMLElement} anchor */
-function place(menu, anchor) {
+/** Above the anchor where there is room, else below, or beside it; inside the window always. @param {HTMLElement} menu @param {HTMLElement} anchor @param {boolean} beside */
+function place(menu, anchor, beside) {
   const at = anchor.getBoundingClientRect();
   const { width, height } = menu.getBoundingClientRect();
+  const edge = (anchor.closest(".side") || anchor).getBoundingClientRect().right;
+  if (beside && edge + 8 + width < innerWidth) {
+    menu.style.setProperty("top", `${Math.max(8, Math.min(at.top, innerHeight - height - 8))}px`);
+    menu.style.setProperty("left", `${edge + 8}px`);
+    return;
+  }
   const top = at.top - height - 6 > 8 ? at.top - height - 6 : Math.min(at.bottom + 6, innerHeight - height - 8);
   menu.style.setProperty("top", `${Math.max(8, top)}px`);
   menu.style.setProperty("left", `${Math.max(8, Math.min(at.right - width, innerWidth - width - 8))}px`);

@@ -13,12 +13,14 @@ export const plain = (text) => text.replace(TURNING, "");
 /** The same inside a sentence: marked, so that it is set apart wherever the sentence is written. @param {string} text */
 export const apart = (text) => `\u2068${plain(text)}\u2069`;
 
-/** The start of a message, to tell it from others. @param {string} text */
-export function startOf(text) {
+/** The start of a message, to tell it from others. @param {string} text @param {number} [most] */
+export function startOf(text, most = START_CHARS) {
   const line = plain(text.slice(0, 400)).trim().replace(/\s+/g, " ");
-  return line.length > START_CHARS ? `${line.slice(0, START_CHARS).trimEnd()}…` : line;
+  return line.length > most ? `${line.slice(0, most).trimEnd()}…` : line;
 }
 const START_CHARS = 40;
+/** As much of a command as a line in the timeline shows. */
+const COMMAND_CHARS = 120;
 
 /** A count with its noun: "1 message", "3 messages". @param {number} n @param {string} one @param {string} [many] */
 export function count(n, one, many = `${one}s`) {
@@ -112,6 +114,7 @@ export function actorName(actor) {
   if (!actor) return "somebody";
   if (actor.kind === "system") return "the system";
   if (actor.kind === "admin") return `${apart(actor.name)} (administrator)`;
+  if (actor.kind === "above") return actor.name; // the agent above a sub-agent, which gave it its task
   if (actor.kind === "agent") return `${apart(actor.name)} (agent)`;
   return apart(actor.name);
 }
@@ -206,30 +209,39 @@ const marked = (mark, text) => (text ? text.replace(/\n$/, "").split("\n").map((
 /**
  * How a call ended, and the class of its colour.
  * @param {any} data of ToolSettled
+ * @param {Actor} [gone] who ended what it left running in the background, once that has ended
  * @returns {[string, string]}
  */
-export function outcomeWords(data) {
+export function outcomeWords(data, gone) {
   const [words, colour] = OUTCOMES[data.outcome] || [String(data.outcome), ""];
   const parts = [words];
   if (data.outcome === "error" && data.exit !== null && data.exit !== undefined) parts[0] = `failed, exit ${data.exit}`;
   const ended = data.processes?.ended?.length || 0;
   if (data.outcome === "interrupted" && ended) parts.push(count(ended, "process", "processes"));
   else if (!["not_run", "denied", "lost"].includes(data.outcome) && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
-  if (data.processes?.background?.length) parts.push("left running in the background");
+  if (data.processes?.background?.length) parts.push(gone ? `its background ended${gone.kind === "system" ? "" : ` by ${actorName(gone)}`}` : "left running in the background");
   return [parts.join(", "), colour];
 }
 
+/** The shell that a command was given to: nobody wrote that. */
+const WRAPPER = /^\S*\/(?:ba)?sh (?:--noprofile --norc )?-c /;
+
+/** What is said to the model alone, where a command runs on. */
+const RUNS_ON = /\n?\[It runs on in the background, its output goes to [^\n]*\]$/;
+/** The output of a call that left something running, without that. @param {string} text */
+export const withoutNote = (text) => text.replace(RUNS_ON, "");
+
 /** Processes as one would name them, inside a sentence. @param {any[]} [list] of `{pid, command}` */
 export function processNames(list = []) {
-  const name = (/** @type {any} */ command) => (typeof command === "string" && command ? apart(command) : "a process");
+  const name = (/** @type {any} */ command) => (typeof command === "string" && command ? apart(command.replace(WRAPPER, "")) : "a process");
   return list.map(({ pid, command }) => `${name(command)} (${pid})`).join(", ");
 }
 
-/** How what ran in the background ended, or that it did not (E13, E7). @param {any} processes of ProcessesEnded @param {Actor} actor */
-export function backgroundWords({ ended, surviving }, actor) {
+/** How what ran in the background ended, or that it did not (E13, E7). @param {any} processes of ProcessesEnded @param {Actor} actor @param {string} [command] what its agent wrote, where that is known */
+export function backgroundWords({ ended, surviving }, actor, command = "") {
   const by = actor.kind === "system" ? "" : actorName(actor);
   if (surviving.length) return `Outlived its kill${by && ` by ${by}`}: ${processNames(surviving)}`;
-  const what = processNames(ended) || "what was left";
+  const what = (command && apart(startOf(command, COMMAND_CHARS))) || processNames(ended) || "what was left";
   return by ? `${by} ended ${what} in the background` : `Ended in the background: ${what}`;
 }
 
@@ -245,11 +257,11 @@ export function leftWords({ processes, note }) {
 
 const WITHDRAWN = /** @type {Record<string, string>} */ ({
   client_retracted: "taken back", promoted: "sent at next step instead", cleared: "given back to its author", turn_interrupted: "dropped with the stopped turn",
-  turn_failed: "dropped with the failed turn", loop_closed: "given back, the agent was closed", session_closed: "given back, the session was closed",
+  turn_failed: "dropped with the failed turn", loop_closed: "given back, the sub-agent has ended", session_closed: "given back, the session was closed",
   sender: "taken back", owner: "taken back", as_input: "sent after this turn instead",
 });
-/** @param {string} reason */
-export const withdrawnWords = (reason) => WITHDRAWN[reason] || reason;
+/** @param {string} reason @param {boolean} [stopped] the agent it was for did not end by itself */
+export const withdrawnWords = (reason, stopped = false) => (stopped && reason === "loop_closed" ? "given back, the sub-agent was stopped" : WITHDRAWN[reason] || reason);
 
 /** Reasons one tap away. */
 export const REASONS = ["wrong direction", "wrong files or branch", "stuck or too slow", "too expensive", "seen enough"];

@@ -174,7 +174,8 @@ def test_the_stop_of_everything_says_how_many_agents_end(screens: Callable[..., 
     expect(watcher.locator("#agents .agent-row")).to_have_count(2)
     page.get_by_role("button", name="Stop, with choices").click()
     expect(page.locator(".stop-menu .ends")).to_have_text("Ends the main agent and 2 sub-agents.")
-    expect(page.locator(".stop-menu input[name=keep]")).to_have_count(0)
+    expect(page.locator(".stop-menu input[name=keep]")).to_be_hidden()
+    expect(page.locator(".stop-menu input[name=queue]").first).to_be_hidden()
     page.locator(".stop-menu .danger").click()
     expect(page.locator("#state")).to_contain_text("Stopping, asked by ana")
     for agent in (first, second, world):

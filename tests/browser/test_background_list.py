@@ -19,8 +19,8 @@ SERVER: list[dict[str, Any]] = [{"pid": 9, "command": "npm start"}]
 def serving(world: World) -> None:
     """A turn whose command runs on in the background; its agent has answered."""
     world.start("start the server")
-    world.plan("c1")
-    world.start_tool("c1")
+    world.plan("c1", command="npm start")
+    world.start_tool("c1", command="npm start")
     processes = {"ended": [], "surviving": [], "background": SERVER}
     settlement = commands.Settlement("ok", processes=processes)
     world.report(commands.SettleTool(world.turn, world.epoch, world.step, "c1", settlement))
@@ -43,13 +43,14 @@ def test_a_phone_kills_a_background_process_and_the_teammate_sees_who_did(screen
     phone, watcher = opened.session("ben", world, "phone"), opened.session("cleo", world)
     for page in (desk, phone, watcher):
         expect(page.locator("#state")).to_have_text("Nothing running, 1 process in the background")
-        expect(page.locator("#background code")).to_have_text("npm start (9)")
+        expect(page.locator("#background code")).to_have_text("npm start")
+        expect(page.locator("#background code")).to_have_attribute("title", "npm start\nnpm start (9)")
     expect(watcher.locator("#background button")).to_have_count(0)
     served = opened.open("ana", f"/s/{world.session}", java_script_enabled=False)
     expect(served.locator("#state")).to_have_text("Nothing running, 1 process in the background")
     open_drawer(phone)
     expect(phone.locator("#background small")).to_contain_text("for ")
-    phone.get_by_role("button", name="Kill: npm start (9)").tap()
+    phone.get_by_role("button", name="Kill: npm start").tap()
     for page in (desk, phone, watcher):
         expect(page.locator("#background small")).to_have_text("being ended by ben")
     ended(world, survives=True)
@@ -60,7 +61,7 @@ def test_a_phone_kills_a_background_process_and_the_teammate_sees_who_did(screen
     live(desk)
     expect(desk.locator("#background .bad")).to_have_text("outlived its kill")
     ended(world)
-    lines = ["Outlived its kill by ben: npm start (9)", "ben ended npm start (9) in the background"]
+    lines = ["Outlived its kill by ben: npm start (9)", "ben ended npm start in the background"]
     served.reload()
     for page in (desk, phone, watcher, served):
         expect(page.locator("#timeline > .note", has_text="npm")).to_have_text(lines)

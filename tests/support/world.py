@@ -82,8 +82,8 @@ class World:
     def answer(self, text: str = "done") -> dict[str, Any]:
         return self.report(commands.FinishModel(self.turn, self.epoch, self.step, text, usage={"output_tokens": 1}))
 
-    def plan(self, *calls: str, text: str = "") -> dict[str, Any]:
-        planned = tuple(commands.PlannedCall(call, "shell", {"command": f"echo {call}"}) for call in calls)
+    def plan(self, *calls: str, text: str = "", command: str = "") -> dict[str, Any]:
+        planned = tuple(commands.PlannedCall(call, "shell", {"command": command or f"echo {call}"}) for call in calls)
         return self.report(commands.FinishModel(self.turn, self.epoch, self.step, text, calls=planned))
 
     def delegate(self, *tasks: str) -> list["World"]:
@@ -97,9 +97,9 @@ class World:
             children.append(World(self.owner, self.session, child.loop))
         return children
 
-    def start_tool(self, call: str, effect: commands.Effect | None = None) -> dict[str, Any]:
+    def start_tool(self, call: str, effect: commands.Effect | None = None, command: str = "") -> dict[str, Any]:
         """Start a call; one without an effect only reads."""
-        arguments = {"command": f"echo {call}"}
+        arguments = {"command": command or f"echo {call}"}
         return self.report(commands.StartTool(self.turn, self.epoch, self.step, call, arguments, effect, gate=new_id()))
 
     def ask(self, call: str = "c1", command: str = "git push origin") -> str:

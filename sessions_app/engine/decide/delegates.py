@@ -38,9 +38,9 @@ def _over(state: State, loop: Loop, turn: Turn) -> str | None:
     """What forbids another delegate here, in words for the model (G4)."""
     most = budgets(turn.limits)
     if len(state.ancestors(loop)) >= most["depth"]:
-        return f"Not delegated: at most {most['depth']:.0f} delegates may stand above each other. Do it yourself."
+        return f"Not delegated: at most {most['depth']:.0f} sub-agents may stand above each other. Do it yourself."
     for each in (loop, *state.ancestors(loop)):
         most_below = budgets(each.limits if each.turn is None else each.turn.limits)["delegates"]
         if each.turn is not None and each.turn.delegates >= most_below:
-            return f"Not delegated: a turn may have at most {most_below:.0f} delegates in all. Do it yourself."
+            return f"Not delegated: a turn may have at most {most_below:.0f} sub-agents in all. Do it yourself."
     return None

@@ -217,7 +217,7 @@ def _outcome(why: dict[str, Any], who: str | None) -> Settlement:
         case "worker_lost":
             return Settlement("lost")
         case "budget":
-            return Settlement("error", f"The delegate has used up its limit ({why['which']}).", code="budget")
+            return Settlement("error", f"The sub-agent has used up its limit ({why['which']}).", code="budget")
         case "person" | "token" | "admin":
             reason = f" The reason given: {why['reason']}" if "reason" in why else ""
             return Settlement("interrupted", f"{who} stopped the delegate.{reason}")

@@ -269,6 +269,6 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
     terminal = Draft("TurnFailed", data, loop.id, turn.id)
     rest = fates(course.state, loop, turn, "failed", course.context)
     finish(
-        course, loop, terminal, rest, Settlement("error", f"The delegate failed: {command.detail}", code=command.code)
+        course, loop, terminal, rest, Settlement("error", f"The sub-agent failed: {command.detail}", code=command.code)
     )
     return course.decision({"marked": False, "outcome": "failed"})

@@ -44,7 +44,7 @@ export function agentCard(context, blocks) {
         dot.className = `dot ${shown.dot}`;
         status.className = `push num ${shown.colour}`;
         count(status, shown.words);
-        if (shown.dot === "none") element.dataset.is = "waits";
+        if (shown.dot === "none" && item.state === "running") element.dataset.is = "waits";
       }
       const { outcome } = item.outcome || {};
       result.hidden = typeof item.text !== "string" || item.text === "" || pre.hidden || outcome === "interrupted";
@@ -77,7 +77,7 @@ function stateOf(item, child) {
 function endOf({ outcome, startedAt, endedAt }, child) {
   const took = startedAt ? `, ${duration(Date.parse(endedAt) - Date.parse(startedAt))}` : "";
   if (outcome.outcome === "ok") return { dot: "done", colour: "ok", words: () => `done${took}` };
-  if (outcome.outcome === "error") return { dot: "", colour: "", words: () => `failed${child ? took : ""}` };
+  if (outcome.outcome === "error") return { dot: "none", colour: "strong", words: () => `failed${child ? took : ""}` };
   if (outcome.outcome !== "interrupted") return null;
   return { dot: "stop", colour: "bad", words: () => stoppedWords(child) };
 }

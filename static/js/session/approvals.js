@@ -2,11 +2,15 @@
  * The open approvals, at the end of the timeline and pinned above the dock while one reads further up. They are drawn
  * from the log alone: an answer takes a card away on every screen, whoever gave it.
  */
+import { el, write } from "../dom.js";
 import { Refused } from "../rest.js";
 import { apart } from "../words.js";
 import { Card } from "./approval_card.js";
 import { asked } from "./strip.js";
 import { callKey } from "./view_rules.js";
+
+/** So many stand pinned in brief, as the stylesheet has it; the others are counted. */
+const PINNED = 3;
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View */
 
@@ -29,6 +33,8 @@ export class Approvals {
     this.leave = leave;
     /** @type {Map<string, Card>} by gate */
     this.cards = new Map();
+    /** Of how many cards there is no more than this while they are pinned. */
+    this.rest = el("p", { class: "rest muted small" });
   }
 
   /** @param {State} state */
@@ -48,6 +54,10 @@ export class Approvals {
       this.place.append(card.element);
     }
     this.place.hidden = !open.length;
+    const more = this.cards.size - PINNED;
+    write(this.rest, more > 0 ? `and ${more} more` : "");
+    if (more > 0) this.place.append(this.rest);
+    else this.rest.remove();
   }
 
   /** To one card, or the first, for somebody at a keyboard or from a notification. @param {string} [gate] */
@@ -60,8 +70,10 @@ export class Approvals {
 
   /** A card goes; the words typed in it do not. While an answer is on its way, its outcome decides about them. @param {string} gate @param {Card} card */
   #gone(gate, card) {
-    if (card.element.contains(document.activeElement)) this.leave();
+    const focused = card.element.contains(document.activeElement);
     this.cards.delete(gate);
+    const [next] = this.cards.values();
+    if (focused) next ? next.element.focus({ preventScroll: true }) : this.leave();
     card.element.remove();
     if (!card.sent && card.typed) this.tell(`That is not asked any more. ${this.#keepNote(card)}`);
   }

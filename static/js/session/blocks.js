@@ -134,7 +134,7 @@ class BlockDom {
     fill(
       header,
       el("b", {}, turn.index === null ? "Turn" : `Turn ${turn.index}`),
-      turn.by && el("bdi", { class: `who ${hue(turn.by.id)}` }, actorName(turn.by)),
+      turn.by && el("bdi", { class: turn.by.kind === "above" ? "strong" : `who ${hue(turn.by.id)}` }, actorName(turn.by)),
       turn.at && when(turn.at),
       length,
       money(turn.cost) !== "" && el("span", { class: "num" }, money(turn.cost)),

@@ -120,10 +120,13 @@ export class Composer {
       setAttribute(choice, "aria-pressed", String(choice.dataset.way === this.way));
     }
     this.sendButton.disabled = Boolean(this.flying) || this.box.value.trim() === "" || !this.#loop();
-    const whom = this.target ? "this sub-agent" : "the agent";
-    this.box.placeholder = steerable ? `Steer ${whom}` : `Write to ${whom}`;
+    const whom = this.target ? "it" : "the agent"; // its name stands above
+    this.box.placeholder = `${steerable ? "Steer" : "Write to"} ${whom}`;
     this.#drawTarget();
     this.#drawHint(steerable);
+    for (const put of /** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll(".note button[value]"))) {
+      setAttribute(put, "data-there", this.#holds(put.value));
+    }
   }
 
   /** Whom one talks to, where that is not the main agent; one that has ended gets nothing, and no other gets it instead. */
@@ -149,7 +152,7 @@ export class Composer {
     else if (!this.#loop()) write(this.hint, "");
     else if (!steerable) write(this.hint, this.target && !turn ? "After its task" : idleHint(state));
     else if (this.way === "queue") write(this.hint, queueHint(/** @type {import("./state.js").Loop} */ (this.#loop())));
-    else if (waits) write(this.hint, "Lands when its sub-agents are done");
+    else if (waits) write(this.hint, waitsHint(this.target ? "this sub-agent" : "the main agent", this.way));
     else if (phase?.is === "gate") write(this.hint, this.way === "urgent" ? "Lands instead of what is being asked" : "Lands after the approval");
     else if (phase?.is === "tool") count(this.hint, () => `${this.way === "urgent" ? "Skips the rest, lands" : "Lands"} after this ${thing(phase.tool || "")}, ${counting(since(phase.at))} so far`);
     else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Lands before the next step; a final answer yields to it");
@@ -168,26 +171,32 @@ export class Composer {
     return { text, sent: () => void (this.box.value === text && this.#received()) }; // what was typed since stays
   }
 
-  /** Words that came back. An empty box takes them; a full one is not touched. @param {string} text @returns {boolean} */
-  giveBack(text) {
+  /** Words that came back. An empty box takes them; a full one is not touched. @param {string} text @param {string} [loop] whom they were for: nobody else gets them unasked @returns {boolean} */
+  giveBack(text, loop = "") {
     if (this.box.value.trim()) return false;
     this.box.value = text;
+    this.target = loop;
     this.#writeDraft({ text });
     this.#fit();
     this.draw();
     return true;
   }
 
-  /** Words one asked back: into an empty box, or below what stands there; while that is being sent, afterwards. @param {string} text */
-  putIn(text) {
+  /** Words one asked back: into an empty box, or below what stands there; while that is being sent, afterwards. @param {string} text @param {string} [loop] */
+  putIn(text, loop = "") {
     if (this.flying) this.returned.push(text);
-    else if (!`\n\n${this.box.value}\n\n`.includes(`\n\n${text}\n\n`) && !this.giveBack(text)) {
+    else if (!this.#holds(text) && !this.giveBack(text, loop)) {
       this.box.value = `${this.box.value.trimEnd()}\n\n${text}`;
       this.#writeDraft({ text: this.box.value });
       this.#fit();
       this.draw();
     }
     this.box.focus();
+  }
+
+  /** These words stand in the box, as lines of their own. @param {string} text */
+  #holds(text) {
+    return `\n\n${this.box.value}\n\n`.includes(`\n\n${text}\n\n`);
   }
 
   /** An event says that this command was carried out. @param {string | null} cause */
@@ -330,6 +339,11 @@ function landsWords(lands, way) {
   if (lands.when === "next_turn") return "Nothing is running now: it lands with the next turn";
   if (lands.after === "gate") return way === "urgent" ? "It lands instead of what was being asked" : "It lands after the approval";
   return "It lands at the next step";
+}
+
+/** Where it lands while an agent waits for those below it: their calls have started, and are not touched (D5). @param {string} whom @param {Way} way */
+function waitsHint(whom, way) {
+  return `${way === "urgent" ? `Skips what ${whom} has not started; read` : `${whom.charAt(0).toUpperCase()}${whom.slice(1)} reads it`} when its sub-agents are done`;
 }
 
 /** @param {State} state */

@@ -5,7 +5,7 @@
  * @typedef {import("./view.js").Item} Item
  * @typedef {{ element: HTMLElement, draw: (item: Item) => void }} Drawing
  * @typedef {{ readText: (ref: string) => Promise<string>, rules: Map<string, import("./view.js").Standing>,
- *   putInBox: ((text: string) => void) | null,
+ *   putInBox: ((text: string, loop: string) => void) | null,
  *   retry: ((input: string) => Promise<void>) | null }} Context `retry`: try a failed turn's message again, for those who may
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
@@ -15,7 +15,7 @@ import { counts, diffOf, drawDiff } from "./diff.js";
 import { drawFolded, drawInParts, isLong } from "./long.js";
 import { Markdown } from "./markdown.js";
 import { Output } from "./output.js";
-import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors } from "../words.js";
+import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors, withoutNote } from "../words.js";
 
 /** @param {string} at @param {boolean} [seconds] */
 export function when(at, seconds = false) {
@@ -109,7 +109,7 @@ function said(context) {
   return {
     element,
     draw(item) {
-      element.className = `said ${item.by ? hue(item.by.id) : ""} ${item.steer ? "steer" : ""}`.trim();
+      element.className = `said ${item.by && item.by.kind !== "above" ? hue(item.by.id) : ""} ${item.steer ? "steer" : ""}`.trim();
       write(name, actorName(item.by));
       fill(by, name, item.where && el("span", {}, item.where));
       words(text, item.text, context);
@@ -183,9 +183,15 @@ function tool(context) {
       drawLeft(item, left);
       if (item.text && typeof item.text === "object" && !item.said) drawLong(pre, output, item.text, context);
       else if (item.outcome?.outcome === "denied" && item.approval) pre.hidden = true; // the note was said above
-      else output.set(item.live || typeof item.text !== "string" ? item.said || "" : item.text || item.said || "", Boolean(item.live));
+      else output.set(item.live ? item.said || "" : shownOutput(item), Boolean(item.live));
     },
   };
+}
+
+/** @param {Item} item */
+function shownOutput({ text, said, outcome }) {
+  const shown = typeof text === "string" && text ? text : said || "";
+  return outcome?.processes?.background?.length ? withoutNote(shown) : shown;
 }
 
 /** An output that is fetched when asked for, or was erased. @param {HTMLElement} pre @param {Output} output @param {import("./view.js").Text} value @param {Context} context */
@@ -212,7 +218,7 @@ function drawCall(item, { line, more, full, element, change, sizes }) {
   const call = callLine(item.tool, item.args);
   write(line, call.split("\n", 1)[0]);
   line.title = plain(call.length > 400 ? `${call.slice(0, 400)}…` : call);
-  element.setAttribute("aria-label", plain(`${item.tool}: ${call.slice(0, 120)}`));
+  element.setAttribute("aria-label", plain(`${item.tool === "delegate" ? "Sub-agent" : item.tool}: ${call.slice(0, 120)}`));
   if (item.args !== undefined && changes.get(change) === item.args) return;
   changes.set(change, item.args);
   const diff = diffOf(item.tool, item.args);
@@ -251,7 +257,7 @@ function drawStatus(item, { dot, status, element }) {
     status.className = "push num ask-colour";
     count(status, () => `asks, ${counting(since(item.approval.at))}`);
   } else if (item.state === "settled") {
-    const [text, colour] = outcomeWords(item.outcome);
+    const [text, colour] = outcomeWords(item.outcome, item.gone);
     dot.className = `dot ${{ ok: "done", interrupted: "stop", lost: "stop", error: "" }[/** @type {string} */ (item.outcome.outcome)] ?? "none"}`;
     status.className = `push num ${colour}`;
     write(status, text);
@@ -276,12 +282,12 @@ function note(context) {
   return {
     element,
     draw(item) {
-      setAttribute(element, "title", item.at && exact(item.at));
+      setAttribute(element, "title", item.at && [item.title, exact(item.at)].filter(Boolean).join("\n"));
       element.hidden = Boolean(item.hidden);
       element.classList.toggle("bad", Boolean(item.bad));
       if (item.back !== undefined) {
         words(back, item.back, context);
-        fill(element, item.words, back, " ", !item.back?.erased && context.putInBox && putInBox(item.back, context));
+        fill(element, item.words, back, " ", !item.back?.erased && context.putInBox && putInBox(item.back, item.given?.loop || "", context));
         return;
       }
       const quote = typeof item.quote === "string" ? item.quote : "";
@@ -290,16 +296,17 @@ function note(context) {
   };
 }
 
-/** One's own words that came back can go on being written, at any time. @param {any} value @param {Context} context */
-function putInBox(value, context) {
+/** One's own words that came back can go on being written, at any time. @param {any} value @param {string} loop the agent they were for @param {Context} context */
+function putInBox(value, loop, context) {
   const put = button("Put it into the box", async () => {
     try {
-      context.putInBox?.(typeof value === "string" ? value : await context.readText(value.ref));
+      context.putInBox?.(typeof value === "string" ? value : await context.readText(value.ref), loop);
     } catch (error) {
       write(put, `This text could not be read: ${/** @type {Error} */ (error).message} Try again`);
     }
   });
   put.dataset.whileOpen = "";
+  if (typeof value === "string") put.value = value; // not offered while the box holds them
   return put;
 }
 

@@ -18,7 +18,7 @@ import { Connection } from "./socket.js";
 import { evolve, primary } from "./state.js";
 import { Mode, Rules } from "./standing.js";
 import { Stop } from "./stop.js";
-import { Strip, asked, isStale } from "./strip.js";
+import { Strip, asked, isStale, waiting } from "./strip.js";
 import { Timeline } from "./timeline.js";
 import { View, codePoints } from "./view.js";
 
@@ -84,7 +84,7 @@ const sayForm = document.getElementById("say");
 const strip = new Strip({ title: byId("title"), state: byId("state"), paused: byId("paused"), connection: byId("connection"), announce: byId("announce") });
 const timeline = new Timeline({
   place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
-  context: { readText, rules: view.rules, putInBox: sayForm && ((text) => composer?.putIn(text)), retry: can("submit") ? (input) => attempt(() => call("POST", `/sessions/${session}/inputs/${input}/retry`)) : null }, onDrawn: drawAround, onEnd: () => pages.toLive(),
+  context: { readText, rules: view.rules, putInBox: sayForm && ((text, loop) => composer?.putIn(text, loop)), retry: can("submit") ? (input) => attempt(() => call("POST", `/sessions/${session}/inputs/${input}/retry`)) : null }, onDrawn: drawAround, onEnd: () => pages.toLive(),
 });
 const pages = new Pages({
   session, oldest: boot.events[0]?.seq || 1, live: view, timeline, scroller: byId("line"), older: byId("older"), later: byId("later"), readState: () => state,
@@ -204,8 +204,9 @@ function returned(event) {
   if (view.authors.get(input || steer)?.id !== you.id || ["promoted", "as_input"].includes(reason)) return;
   const tookBack = ["client_retracted", "sender", "owner"].includes(reason) && event.actor.id === you.id;
   if (tookBack && !ours.has(event.cause || "")) return;
-  if (typeof text === "string") composer?.giveBack(text);
-  else if (text?.ref) void attempt(async () => composer?.giveBack(await readText(text.ref)));
+  const loop = event.loop && event.loop !== view.main ? event.loop : "";
+  if (typeof text === "string") composer?.giveBack(text, loop);
+  else if (text?.ref) void attempt(async () => composer?.giveBack(await readText(text.ref), loop));
 }
 
 let meeting = 0;
@@ -252,6 +253,9 @@ function drawAround() {
   mode.draw(state);
   rules.draw(state);
   byId("nothing").hidden = view.blocks.some((block) => block.kind === "turn" || !block.item.hidden);
+  if (!byId("nothing").hidden && waiting(state).inputs) {
+    fill(byId("nothing"), el("b", {}, "Nothing has happened here yet"), el("span", {}, "A message waits for a worker. What the agent does with it appears here, on every screen that watches."));
+  }
   const dock = document.getElementById("dock");
   if (dock) dock.hidden = state.status === "closed" && can("submit");
   byId("closed").hidden = state.status !== "closed";
@@ -368,10 +372,11 @@ function listenKeys() {
 function fillDrawer() {
   const drawer = byId("drawer");
   const home = [byId("tree"), byId("jump")];
+  const next = home.map((column) => column.nextElementSibling); // one reaches them in the order one sees them in
   const place = /** @type {HTMLElement} */ (drawer.querySelector("[data-sides]"));
   const narrow = matchMedia("(max-width: 900px), (max-height: 480px)");
   const app = byId("app");
-  const move = () => home.forEach((column) => (narrow.matches ? place.append(column) : app.append(column)));
+  const move = () => home.forEach((column, at) => (narrow.matches ? place.append(column) : app.insertBefore(column, next[at])));
   narrow.addEventListener("change", move);
   move();
 }

@@ -12,6 +12,8 @@ const MOST = 1_600;
 /** And so many are left of the newest part when it is cut. */
 const KEPT = 800;
 const WORDS_PAGE = 200;
+/** Among so many calls before a settlement its start is found. */
+const CALLS = 20;
 
 export class Pages {
   /**
@@ -158,7 +160,8 @@ export class Pages {
     const nameless = loops.some((loop) => loop.parent !== null && !view.tasks.has(loop.id));
     const unnamed = loops.flatMap((loop) => loop.background).filter(({ turn, call: id }) => !view.background.has(`${turn} ${id}`));
     for (const { seq } of unnamed) {
-      view.learn(await this.#read(`after=${seq - 1}&limit=1`).catch(() => []));
+      const near = await this.#read(`before=${seq + 1}&limit=${CALLS}&order=desc&types=ToolStarted,ToolSettled`).catch(() => []);
+      view.learn(near.reverse());
       this.timeline.draw();
     }
     if ((!missing && !nameless && !view.lacksAuthor) || first <= 1) return;

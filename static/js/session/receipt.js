@@ -6,11 +6,13 @@ import { button, el, fill, setAttribute } from "../dom.js";
 import { REASONS, actorName, apart, count as countOf, duration, endedByWords, fromDevice, startOf } from "../words.js";
 import { count, since } from "../clock.js";
 import { many, when } from "./items.js";
+import { background } from "./agents.js";
 import { firstPaused, textOf } from "./queue.js";
 import { waiting } from "./strip.js";
 
 /** @typedef {import("./view.js").StopView} StopView @typedef {import("./state.js").State} State */
-/** @typedef {{ held: number, next: string }} Paused how many messages, and the start of the one that would go on first */
+/** @typedef {{ held: number, next: string, left: number, runs: boolean }} Paused how many messages, the start of the one that would go on first, how many
+ *   processes run in the background, and whether any agent runs */
 
 /** How long a receipt that nobody put away stays once something runs again. */
 const LINGER_MS = 12_000;
@@ -50,10 +52,12 @@ export class Receipt {
     const { held } = waiting(state);
     const next = startOf(textOf(view, firstPaused(state)?.id || ""));
     const reason = this.#reasonOf(shown, view);
-    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, reason]);
+    const left = background(state).length;
+    const runs = Object.values(state.loops).some((loop) => loop.turn);
+    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, left, runs, reason]);
     if (mark === this.drawn) return;
     this.drawn = mark;
-    fill(this.place, this.#element(shown, { held, next }, reason));
+    fill(this.place, this.#element(shown, { held, next, left, runs }, reason));
   }
 
   /** @param {StopView} stop @param {State} state */
@@ -78,8 +82,8 @@ export class Receipt {
   /** @param {StopView} stop @param {Paused} paused @param {string} reason */
   #element(stop, paused, reason) {
     const over = stop.ends.length > 0 && stop.ends.length >= stop.event.data.turns.length;
-    const receipt = el("section", { class: "receipt", "aria-label": "Stop receipt" }, this.#stages(stop, over), this.#whatWaits(stop, over, paused));
-    if (over && !unproven(stop.ends)) receipt.prepend(this.#brief(stop, receipt));
+    const receipt = el("section", { class: "receipt", "aria-label": "Stop receipt" }, this.#stages(stop, over, paused), this.#whatWaits(stop, over, paused));
+    if (over && !unproven(stop.ends)) receipt.prepend(this.#brief(stop, receipt, paused));
     if (over) {
       receipt.dataset.seq = String(stop.ends[stop.ends.length - 1].seq);
       receipt.append(this.#reason(stop, reason));
@@ -89,14 +93,15 @@ export class Receipt {
     return receipt;
   }
 
-  /** Its one line on a small screen, until one wants more. @param {StopView} stop @param {HTMLElement} receipt */
-  #brief(stop, receipt) {
+  /** Its one line on a small screen, until one wants more. @param {StopView} stop @param {HTMLElement} receipt @param {Paused} paused */
+  #brief(stop, receipt, paused) {
     const { request } = stop.event.data;
-    const line = `${this.only ? `${this.only.charAt(0).toUpperCase()}${this.only.slice(1)} has ended` : "Everything ended"}: ${endedWords(stop.ends)}`;
-    const more = button(line, () => {
+    const what = this.only ? `${this.only.charAt(0).toUpperCase()}${this.only.slice(1)} has ended` : this.#ended(stop, paused);
+    const more = button("", () => {
       if (!this.opened.delete(request)) this.opened.add(request);
       show();
     }, { kind: "quiet brief" });
+    fill(more, el("span", {}, `${what}, stopped by ${actorName(stop.event.actor)}: ${endedWords(stop.ends)}`)); // one piece: the line itself is laid out as a row
     const show = () => {
       setAttribute(receipt, "data-open", this.opened.has(request));
       more.setAttribute("aria-expanded", String(this.opened.has(request)));
@@ -105,8 +110,14 @@ export class Receipt {
     return more;
   }
 
-  /** @param {StopView} stop @param {boolean} over */
-  #stages({ event, acknowledged, ends }, over) {
+  /** That all is over, which it is not where something was kept on purpose (E13). @param {StopView} stop @param {Paused} paused */
+  #ended({ event }, { left }) {
+    return event.data.keep_background && left ? "All agents ended" : "Everything ended";
+  }
+
+  /** @param {StopView} stop @param {boolean} over @param {Paused} paused */
+  #stages(stop, over, paused) {
+    const { event, acknowledged, ends } = stop;
     const got = over ? ends.map((end) => end.data.acknowledged_ms).filter((ms) => ms !== null && ms !== undefined) : [...acknowledged.values()];
     const gotIt = got.length > 0 && (over || got.length >= event.data.turns.length);
     const hit = Object.values(event.data.phases || {}).includes("gate") && ", while it waited for approval";
@@ -114,16 +125,17 @@ export class Receipt {
       "ol", {},
       stage("Asked", true, el("span", {}, `${actorName(event.actor)}${fromDevice(event.actor) && `,${fromDevice(event.actor)}`}, `, when(event.at, true), hit)),
       stage("Worker got it", gotIt, gotIt ? words(duration(Math.max(...got))) : over ? words(ends.every((end) => end.data.ended_by === "request") ? "no worker had it" : "no answer") : counted(event.at)),
-      stage(over && unproven(ends) ? "The turn ended" : this.only ? "It has ended" : "Everything ended", over, over ? words(endedWords(ends)) : counted(event.at)),
+      stage(over && unproven(ends) ? "The turn ended" : this.only ? "It has ended" : this.#ended(stop, paused), over, over ? words(endedWords(ends)) : counted(event.at)),
     );
   }
 
   /** @param {StopView} stop @param {boolean} over @param {Paused} paused */
-  #whatWaits(stop, over, { held, next }) {
+  #whatWaits(stop, over, { held, next, left, runs }) {
     const { event, ends } = stop;
-    if (this.only && !held && !unproven(ends)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}; the other agents go on.`);
+    const kept = event.data.keep_background && left ? `${countOf(left, "process runs", "processes run")} on in the background, as asked. ` : "";
+    if (this.only && !held && !unproven(ends)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}${runs ? "; the other agents go on" : ""}.`, over && kept && ` ${kept}`);
     if (!over) return el("p", {}, before(event.data.queue));
-    const line = el("p", {}, unproven(ends) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, after(held));
+    const line = el("p", {}, unproven(ends) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, kept, after(held));
     if (!held || !this.you.can.includes("release")) return line;
     return el("div", { class: "acts start" }, line,
       button("Send next", this.actions.sendNext, { name: `Send next: ${next}` }),

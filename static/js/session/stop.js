@@ -8,10 +8,10 @@ import { Refused, call, commandId } from "../rest.js";
 import { REASONS, actorName, count } from "../words.js";
 import { background } from "./agents.js";
 import { primary } from "./state.js";
-import { delegates, stopping } from "./strip.js";
+import { delegates, stopping, waiting } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{ queue?: string, reason?: string, then?: { text: string }, keep_background?: boolean, loop?: string }} Choice */
+/** @typedef {{ queue?: string, reason?: string, then?: { text: string }, keep_background?: boolean, loop?: string, turn?: string }} Choice `turn`: what a menu was about */
 
 const DEADLINE_MS = 5_000;
 /** A socket that has not acknowledged by now may be dead: the same command goes by REST as well (its id makes it one). */
@@ -49,6 +49,8 @@ export class Stop {
     this.flying = "";
     /** @type {string[]} the command ids of the press that was not sent, as far as anybody knows */
     this.unsent = [];
+    /** @type {{ about: string, draw: () => void, close: () => void } | null} the open menu with choices */
+    this.menu = null;
     this.endedTurn = "";
     this.endedAt = -Infinity;
     this.calmTimer = 0;
@@ -89,7 +91,26 @@ export class Stop {
     const running = Object.values(state.loops).some((loop) => loop.turn);
     this.group.dataset.is = request ? "stopping" : running ? "running" : "idle";
     write(this.label, request ? "Stopping" : "Stop");
+    this.#drawMenu();
     write(this.small, request ? `by ${actorName(request.actor)}` : this.flying ? "asking" : running ? everything(state) : background(state).length ? processes(state) : "nothing runs");
+  }
+
+  /** The open menu says what is true now; once what it was about is over, it closes, so that nobody stops what they do not mean. */
+  #drawMenu() {
+    if (!this.menu) return;
+    if (this.menu.about === this.#about()) return this.menu.draw();
+    const { about } = this.menu;
+    this.menu.close();
+    const request = stopping(this.readState());
+    const words = request ? `${actorName(request.actor)} has pressed Stop meanwhile.` : about ? "The turn has ended meanwhile." : "A turn has begun meanwhile.";
+    this.#say(el("div", { class: "warn calm", role: "status" }, el("span", {}, `${words} Nothing was stopped from your menu.`), this.#close()));
+    this.calmTimer = window.setTimeout(() => this.#clear(), CALM_MS);
+  }
+
+  /** The turn that a menu is about, and whether somebody stops it already; empty: none runs. */
+  #about() {
+    const turn = primary(this.readState())?.turn;
+    return turn ? `${turn.id} ${turn.mark ?? ""}` : "";
   }
 
   /** A turn was stopped. @param {string} turn */
@@ -226,26 +247,47 @@ export class Stop {
   openMenu() {
     const chosen = this.readState().settings.stop_queue || "hold";
     const queue = el("fieldset", {}, el("legend", {}, "What waits"),
-      ...[["hold", "Stays paused"], ["run", "The next one starts"], ["clear", "Goes back to its authors"]].map(([value, words]) =>
+      ...[["hold", "Stays paused"], ["run", "The next one starts"], ["clear", "Goes back to whoever wrote it"]].map(([value, words]) =>
         el("label", { class: "choice" }, el("input", { type: "radio", name: "queue", value, checked: value === chosen }), words)));
     const reason = el("input", { "aria-label": "Reason", placeholder: "Another reason", maxlength: "400", dir: "auto" });
     const reasons = el("div", { class: "reasons", role: "group", "aria-label": "Why" }, ...REASONS.map((words) => button(words, () => (reason.value = words))), reason);
-    const text = this.takeText();
+    const aim = primary(this.readState())?.turn?.id;
     const act = (/** @type {boolean} */ andSend) => {
+      const text = this.takeText();
       const choice = /** @type {Choice} */ ({ queue: /** @type {HTMLInputElement} */ (queue.querySelector(":checked")).value });
+      if (aim) choice.turn = aim;
       if (keep.checked) choice.keep_background = true;
       if (reason.value.trim()) choice.reason = reason.value.trim();
       menu.hidePopover();
       if (andSend && text) void this.press({ ...choice, then: { text: text.text } }, text.sent);
       else void this.press(choice);
     };
-    const left = background(this.readState()).length;
     const keep = el("input", { type: "checkbox", name: "keep" });
     const send = button("Stop and send what is in the box", () => act(true));
-    send.disabled = !text;
+    const ends = el("p", { class: "ends", "aria-live": "polite" });
+    const kept = el("span");
+    const keeps = el("label", { class: "choice" }, keep, kept);
+    const why = [el("h3", {}, "Why (you can say it afterwards)"), reasons];
     const form = el("form", { class: "stop-menu", on: { submit: (event) => { event.preventDefault(); act(false); } } },
-      el("p", { class: "ends" }, this.#endsWords()), left > 0 && el("label", { class: "choice" }, keep, `Keep ${processes(this.readState())} in the background running`), queue, el("h3", {}, "Why (you can say it afterwards)"), reasons, el("button", { class: "btn danger", type: "submit" }, "Stop"), send);
+      ends, keeps, queue, ...why, el("button", { class: "btn danger", type: "submit" }, "Stop"), send);
+    const draw = () => {
+      const state = this.readState();
+      const { held, inputs, steers } = waiting(state);
+      write(ends, this.#endsWords());
+      keeps.hidden = !background(state).length;
+      if (keeps.hidden) keep.checked = false;
+      write(kept, `Keep ${processes(state)} in the background running`);
+      queue.hidden = held + inputs + steers === 0;
+      for (const part of why) part.hidden = !aim;
+      send.disabled = !this.takeText();
+    };
+    draw();
     const menu = openMenu(this.more, [form], "Stop, with choices");
+    const opened = { about: this.#about(), draw, close: () => menu.hidePopover() };
+    this.menu = opened;
+    menu.addEventListener("beforetoggle", (event) => {
+      if (/** @type {ToggleEvent} */ (event).newState === "closed" && this.menu === opened) this.menu = null;
+    });
   }
 
   /** Whom a stop with choices ends. */
@@ -253,7 +295,7 @@ export class Stop {
     const state = this.readState();
     const agents = delegates(state).length;
     const running = Object.values(state.loops).some((loop) => loop.turn);
-    if (!running) return "No agent runs now.";
+    if (!running) return background(state).length ? `No agent runs now. Ends ${processes(state)} in the background.` : "No agent runs now.";
     return agents ? `Ends the main agent and ${count(agents, "sub-agent")}.` : "Ends the agent’s turn.";
   }
 }

@@ -62,6 +62,14 @@ export class Timeline {
     this.pinned = px;
     this.place.style.setProperty("--pinned", `${px}px`);
     if (this.atEnd) this.toEnd();
+    this.#lift();
+  }
+
+  /** The pill stands above what is pinned, which is less than all of it. */
+  #lift() {
+    const asks = this.column.querySelector("#asks");
+    const top = asks?.querySelector(".ask")?.getBoundingClientRect().top;
+    this.place.style.setProperty("--shown", `${top === undefined ? 0 : Math.round(/** @type {Element} */ (asks).getBoundingClientRect().bottom - top)}px`);
   }
 
   /** Draw on the next frame (a hidden page has no frames: then soon). */
@@ -183,7 +191,11 @@ export class Timeline {
     if (this.follows && scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.atEnd = true;
     else if (scrollTop < this.lastTop) this.atEnd = false; // only a reader scrolls up; a growing dock does not
     this.lastTop = scrollTop;
-    this.place.toggleAttribute("data-up", scrollHeight - scrollTop - clientHeight > this.pinned); // what is pinned is out of sight where it stands
+    const up = scrollHeight - scrollTop - clientHeight > this.pinned; // what is pinned is out of sight where it stands
+    if (up !== this.place.hasAttribute("data-up")) {
+      this.place.toggleAttribute("data-up", up);
+      this.#lift();
+    }
     if (this.atEnd) this.unseen = 0;
     this.#showPill();
   }

@@ -14,11 +14,11 @@
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
  * @typedef {{ parent: string, turn: string, key: string, call: string }} Place where a delegate's card stands: a turn of its parent, and the item in it
  * @typedef {{ id: string, task: Text, blocks: Block[], end: LogEvent | null }} AgentView a delegate with its own timeline; `end`: how its last turn ended
- * @typedef {{ processes: any[], surviving: any[] }} Left what a call left running in the background
+ * @typedef {{ processes: any[], surviving: any[], command: string, step: number | null }} Left what a call left running in the background; `command`: what its agent wrote, where known
  */
 import { serverNow } from "../clock.js";
 import { apart, startOf } from "../words.js";
-import { RULES, callKey, memberWords, returnedWords } from "./view_rules.js";
+import { RULES, callKey, goneWords, memberWords, returnedWords } from "./view_rules.js";
 
 let stamps = 0;
 /** Changes drive drawing: whatever has a new stamp is drawn anew. */
@@ -64,6 +64,8 @@ export class View {
     this.strays = [];
     /** @type {Map<string, Left>} what runs, or ran, in the background, by turn and call */
     this.background = new Map();
+    /** @type {Map<string, Actor>} who ended what ran there, once it has ended */
+    this.gone = new Map();
   }
 
   /** One event further. Each event is applied once, in order. @param {LogEvent} event */
@@ -185,8 +187,34 @@ export class View {
 
   /** How a delegate is called: by the start of its task. @param {string} loop @returns {string} */
   nameOf(loop) {
+    const name = this.startOf(loop);
+    return name ? `sub-agent “${apart(name)}”${this.#which(loop)}` : "a sub-agent";
+  }
+
+  /** The start of its task with its number, in a list. @param {string} loop @returns {string} */
+  shortName(loop) {
+    return `${this.startOf(loop) || "Sub-agent"}${this.#which(loop)}`;
+  }
+
+  /** @param {string} loop */
+  startOf(loop) {
     const task = this.tasks.get(loop);
-    return typeof task === "string" && task.trim() ? `sub-agent “${apart(startOf(task))}”` : "a sub-agent";
+    return typeof task === "string" ? startOf(task) : "";
+  }
+
+  /** Which of those of one turn that have the same task. @param {string} loop */
+  #which(loop) {
+    const turn = this.places.get(loop)?.turn;
+    const same = turn ? [...this.tasks.keys()].filter((each) => this.places.get(each)?.turn === turn && this.startOf(each) === this.startOf(loop)) : [];
+    return same.length > 1 ? ` ${same.sort().indexOf(loop) + 1}` : "";
+  }
+
+  /** Who wrote a message; a delegate's task is the word of the agent above it. @param {string} id @returns {Actor | null} */
+  sender(id) {
+    const by = this.authors.get(id) || null;
+    if (by?.kind !== "agent" || (by.id !== this.main && !this.tasks.has(by.id))) return by;
+    const name = this.nameOf(by.id);
+    return { kind: "above", id: by.id, name: by.id === this.main ? "Main agent" : `${name.charAt(0).toUpperCase()}${name.slice(1)}` };
   }
 
   /**
@@ -242,9 +270,10 @@ export class View {
 
   #tellAgain() {
     for (const { item, turn } of this.#notes()) {
-      const { member, given } = item;
-      const values = member ? { words: memberWords(this, member) } : given ? returnedWords(this, given) : null;
-      if (!values || values.words === item.words) continue;
+      const { member, given, gone } = item;
+      /** @type {Record<string, unknown> | null} */
+      const values = member ? { words: memberWords(this, member) } : given ? returnedWords(this, given) : gone?.of ? goneWords(this, gone) : null;
+      if (!values || (values.words === item.words && values.title === item.title)) continue;
       Object.assign(item, values, { stamp: stamp() });
       if (turn) this.touch(turn);
     }
@@ -373,6 +402,7 @@ export class View {
     view.people = this.people;
     view.rules = new Map(this.rules);
     view.retries = this.retries;
+    view.gone = this.gone;
     view.main = this.main;
     view.places = new Map(this.places);
     view.tasks = new Map(this.tasks);
@@ -415,9 +445,11 @@ export class View {
   /** Learn what was said in events from before the loaded part, without showing them. @param {LogEvent[]} events in order */
   learn(events) {
     const older = new View();
+    const started = new Map();
     for (const event of events) {
       if (event.type === "LoopStarted") older.tasks.set(event.loop || "", event.data.task);
-      else if (event.type === "ToolSettled") older.left(event);
+      else if (event.type === "ToolStarted") started.set(event.data.call, event.data.arguments);
+      else if (event.type === "ToolSettled") older.left(event, started.get(event.data.call));
       else older.remember(event.data.input || event.data.steer, event);
     }
     this.#adopt(older);
@@ -432,21 +464,26 @@ export class View {
     for (const [id, rule] of older.rules) if (!this.rules.has(id)) this.rules.set(id, rule);
     for (const [id, place] of older.places) if (!this.places.has(id)) this.places.set(id, place);
     for (const [id, task] of older.tasks) if (!this.tasks.has(id)) this.tasks.set(id, task);
-    for (const [id, left] of older.background) if (!this.background.has(id)) this.background.set(id, left);
+    for (const [id, left] of older.background) {
+      const known = this.background.get(id);
+      if (!known?.command) this.background.set(id, { ...left, surviving: known?.surviving ?? left.surviving });
+    }
     for (const agent of this.agents.values()) agent.task ??= this.tasks.get(agent.id);
   }
 
-  /** What a call left running in the background (E13). @param {LogEvent} event its settlement */
-  left(event) {
+  /** What a call left running in the background (E13). @param {LogEvent} event its settlement @param {any} [given] its arguments, where its turn is not loaded */
+  left(event, given) {
     const { call, processes } = event.data;
-    if (processes?.background?.length) this.background.set(`${event.turn} ${call}`, { processes: processes.background, surviving: [] });
+    if (!processes?.background?.length) return;
+    const args = this.turns.get(event.turn || "")?.keys.get(callKey(event.step, call))?.args ?? given;
+    this.background.set(`${event.turn} ${call}`, { processes: processes.background, surviving: [], command: typeof args?.command === "string" ? args.command : "", step: event.step });
   }
 
   /** Words that were said before the loaded part began, now known. @param {TurnView} turn */
   #findWords(turn) {
     for (const item of turn.items) {
       if (item.kind === "said" && item.text === undefined && this.texts.has(item.id)) {
-        Object.assign(item, { text: this.texts.get(item.id), by: this.authors.get(item.id) || item.by, stamp: stamp() });
+        Object.assign(item, { text: this.texts.get(item.id), by: this.sender(item.id) || item.by, stamp: stamp() });
         turn.by ||= item.by;
         this.touch(turn);
       }

@@ -7,7 +7,7 @@ import { actorName, apart, backgroundWords, fromDevice, leftWords, modeWords, ru
 
 /** @param {View} view @param {LogEvent} event @param {TurnView} turn @param {string} id @param {Record<string, any>} values */
 function said(view, event, turn, id, values) {
-  const by = view.authors.get(id) || null;
+  const by = view.sender(id);
   view.put(turn, `s:${id}`, "said", { id, by, text: view.texts.get(id), at: event.at, seq: event.seq, ...(view.retries.has(id) && { where: "tried again" }), ...values });
   return by;
 }
@@ -79,7 +79,7 @@ function givenBack(view, event, id) {
   if (event.data.text !== undefined) view.texts.set(id, event.data.text);
   const { reason, text } = event.data;
   if (["promoted", "as_input"].includes(reason)) return;
-  const given = { id, reason, text: text ?? view.texts.get(id) };
+  const given = { id, reason, text: text ?? view.texts.get(id), loop: event.loop === view.main ? "" : event.loop };
   const values = returnedWords(view, given);
   view.note(event, { given, ...values }, values.back === undefined ? event.loop : null); // one's own words are never folded away
 }
@@ -87,13 +87,13 @@ function givenBack(view, event, id) {
 /**
  * Words that came back, for a note. To their author it gives them whole, since they may stand nowhere else: the page that
  * took them back may be gone, or its box may be full. What somebody took back is nobody else's news.
- * @param {View} view @param {{ id: string, reason: string, text: unknown }} given
+ * @param {View} view @param {{ id: string, reason: string, text: unknown, loop: string | null }} given
  * @returns {{ words: string, hidden: boolean, back?: unknown, quote?: unknown }}
  */
-export function returnedWords(view, { id, reason, text }) {
+export function returnedWords(view, { id, reason, text, loop }) {
   const author = view.authors.get(id);
   const mine = author !== undefined && author.id === view.you;
-  const words = `${actorName(author)}’s message was ${withdrawnWords(reason)}: `;
+  const words = `${actorName(author)}’s message was ${withdrawnWords(reason, view.agents.get(loop || "")?.end?.type === "TurnInterrupted")}: `;
   return { words, hidden: !mine && ["client_retracted", "sender", "owner"].includes(reason), ...(mine ? { back: text } : { quote: text }) };
 }
 
@@ -104,6 +104,12 @@ export function memberWords(view, { by, person, role }) {
   const name = view.people.get(person);
   const whom = name === undefined ? "somebody" : apart(name);
   return `${actorName(by)} ${role ? `made ${whom} an ${role}` : `removed ${whom}`}`;
+}
+
+/** How what ran in the background ended, by what its agent wrote, as soon as that is known. @param {View} view @param {{ of: string, processes: any, by: import("./state.js").Actor }} gone */
+export function goneWords(view, { of, processes, by }) {
+  const command = view.background.get(of)?.command || "";
+  return { words: backgroundWords(processes, by, command), title: command };
 }
 
 /** @type {Record<string, Rule>} */
@@ -180,7 +186,7 @@ export const RULES = {
   },
   ToolSettled(view, event, turn) {
     const { call, tool, output } = event.data;
-    view.put(turn, callKey(event.step, call), "tool", { call, ...(tool && { tool }), state: "settled", live: false, text: output, outcome: event.data, endedAt: event.at });
+    view.put(turn, callKey(event.step, call), "tool", { call, ...(tool && { tool }), state: "settled", live: false, text: output, outcome: event.data, endedAt: event.at, gone: view.gone.get(`${event.turn} ${call}`) });
     view.left(event);
     phase(turn, event, "next");
   },
@@ -240,8 +246,14 @@ export const RULES = {
     const { call, processes } = event.data;
     const left = view.background.get(`${event.turn} ${call}`);
     if (left) left.surviving = processes.surviving;
+    if (event.data.background && !processes.surviving.length) {
+      view.gone.set(`${event.turn} ${call}`, event.actor);
+      const settled = left && turn?.keys.get(callKey(left.step, call));
+      if (turn && settled) view.put(turn, settled.key, "tool", { gone: event.actor });
+    }
     if (!turn || left || processes.surviving.length || event.actor.kind !== "system") {
-      view.note(event, { words: backgroundWords(processes, event.actor), bad: processes.surviving.length > 0 }, null);
+      const gone = { of: `${event.turn} ${call}`, processes, by: event.actor };
+      view.note(event, { gone, ...goneWords(view, gone), bad: processes.surviving.length > 0 }, null);
     } else {
       view.put(turn, `n:${event.seq}`, "note", { words: "Processes that had outlived their kill have ended." });
       view.file(event, turn);
