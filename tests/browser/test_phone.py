@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import FloatRect, Locator, Page, WebSocketRoute, expect
 
-from sessions_app.engine import commands
-from sessions_app.log import bell, db
-from tests.browser.screens import Screens, Stream, live
+from tests.browser.screens import Screens, live
+from tests.browser.states import RUNNING, STATES
 from tests.browser.test_layout import fits
 from tests.support.waiting import wait_until
 from tests.support.world import World
@@ -96,71 +95,25 @@ def test_input_send_and_stop_stand_above_the_keyboard(screens: Open, size: tuple
     wait_until(lambda: len(world.events("InterruptRequested")) == 2, "the stop")
 
 
-def starting(world: World) -> None:
-    world.submit("soon")
-
-
-def streaming(world: World) -> None:
-    world.start()
-    Stream(world).say("Let me see")
-
-
-def in_a_tool(world: World) -> None:
-    world.start()
-    world.plan("c1")
-    world.start_tool("c1")
-
-
-def asking(world: World) -> None:
-    world.ask()
-
-
-def retrying(world: World) -> None:
-    world.start()
-    with db.cursor("write") as cur:
-        cur.execute("UPDATE running_turn SET phase = 'retry', next_at = now() + interval '1 minute'")
-    frame = {"t": "retrying", "loop": world.loop, "turn": world.turn, "attempt": 2, "next_at": "2036-01-01T00:00:00Z"}
-    bell.frame(world.session, frame)
-
-
-def delegating(world: World) -> None:
-    world.start()
-    [child] = world.delegate("look at the other half")
-    assert child.claim()
-
-
-def handed_over(world: World) -> None:
-    world.start()
-    world.report(commands.HandOver(world.turn, world.epoch, "model"))
-
-
-def stopping(world: World) -> None:
-    world.start()
-    world.stop()
-
-
-STATES = (starting, streaming, in_a_tool, asking, retrying, delegating, handed_over, stopping)
-
-
 @pytest.mark.scenario("D39")
-@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
-def test_stop_is_there_and_works_in_every_state_that_is_not_idle(screens: Open, state: Callable[[World], None]) -> None:
+@pytest.mark.parametrize("state", ["waiting_for_a_worker", *RUNNING, "stopping"])
+def test_stop_is_there_and_works_in_every_state_that_is_not_idle(screens: Open, state: str) -> None:
     opened, world = screens(), World.create("ana")
     page = opened.session("ana", world, "phone")
     expect(page.locator("#state")).to_have_text("Nothing running")
-    state(world)
+    STATES[state](world)
     expect(page.locator("#state")).not_to_have_text("Nothing running")
     stop = page.locator("#stop .halt:not(.more)")
     expect(stop).to_be_in_viewport(ratio=1)
     expect(stop).to_be_enabled()
     before = len(world.events("InterruptRequested"))
     stop.tap()
-    if state is stopping:
+    if state == "stopping":
         expect(page.locator("#stop-says")).to_contain_text("Already stopping")
         assert len(world.events("InterruptRequested")) == before
         return
     wait_until(lambda: len(world.events("InterruptRequested")) == before + 1, "the stop")
-    if state is asking:
+    if state == "asking":
         world.end()
         [closed] = world.events("GateClosed")
         assert closed.data["reason"] == "stop"
