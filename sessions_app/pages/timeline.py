@@ -65,7 +65,8 @@ class Timeline:
         self._main = next((key for key, loop in loops.items() if loop["parent"] is None), None)
         self._agents: dict[str, Item] = {}
         self._places = dict(_places(loops))
-        self.left: set[tuple[str, str]] = set()
+        self.left: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self.closed = False  # what ran in the background ends a moment later
 
     def apply(self, event: Event) -> None:
         """One event further."""
@@ -284,6 +285,7 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
     output = "\n".join(lines[-OUTPUT_LINES:])
     dot = _DOTS.get(data["outcome"], "")
     left = survivors(data.get("processes"))
+    item["outcome"] = data
     item.update(
         status=outcome(data), dot=dot, output=output, left=sentence(f"Outlived its kill: {left}") if left else "",
         **{"is": is_},
@@ -291,7 +293,7 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
     if item.get("agent"):
         _agent_settled(item, event)
     if data["processes"]["background"]:
-        timeline.left.add((event["turn"], data["call"]))
+        timeline.left[event["turn"], data["call"]] = data["processes"]["background"]
 
 
 def _agent_settled(item: Item, event: Event) -> None:
@@ -325,6 +327,9 @@ def _interrupted(timeline: Timeline, event: Event) -> None:
     agent = timeline.agent(event["loop"])
     if agent is not None:
         agent["end"] = event
+    for item in turn["items"]:  # what ended a call is known only now
+        if item.get("outcome", {}).get("outcome") == "interrupted" and not item.get("agent"):
+            item["status"] = outcome(item["outcome"], data["cause"])
     actor = event["actor"] if data.get("request") else None
     turn["items"].append({
         "kind": "stopped", "head": sentence(stopped_by(data, actor)),
@@ -388,10 +393,11 @@ def _resumed(timeline: Timeline, event: Event) -> None:
 
 def _processes_ended(timeline: Timeline, event: Event) -> None:
     data = event["data"]
-    left = (event["turn"], data["call"]) in timeline.left or data["processes"]["surviving"]
+    left = timeline.left.get((event["turn"], data["call"]), [])
     turn = timeline.known(event["turn"])
-    if turn is None or left or event["actor"]["kind"] != "system":
-        timeline.note({**event, "loop": None}, background_words(event), bad=bool(data["processes"]["surviving"]))
+    if turn is None or left or data["processes"]["surviving"] or event["actor"]["kind"] != "system":
+        words = background_words(event, left, closed=timeline.closed)
+        timeline.note({**event, "loop": None}, words, bad=bool(data["processes"]["surviving"]))
         return
     turn["items"].append({"kind": "note", "words": "Processes that had outlived their kill have ended."})
 
@@ -437,6 +443,7 @@ def _rule_revoked(timeline: Timeline, event: Event) -> None:
 
 
 def _closed(timeline: Timeline, event: Event) -> None:
+    timeline.closed = True
     timeline.note(event, "This session is closed. Its record stays.")
 
 

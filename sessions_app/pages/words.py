@@ -68,6 +68,14 @@ OUTCOMES: Final = {
     "not_run": "did not run",
     "lost": "worker died, result unknown",
 }
+_ENDED_WITH: Final = {
+    "worker_shutdown": "ended with its worker",
+    "worker_lost": "ended with its worker",
+    "budget": "ended by a limit",
+    "parent": "ended with the agent above it",
+    "closing": "ended with the session",
+}
+"""What ended a call whose turn nobody stopped."""
 HUES: Final = 8
 
 
@@ -286,11 +294,16 @@ def answer_words(event: Mapping[str, Any]) -> str:
     return f"Not asked any more: {why.get(data['reason'], 'the turn has ended')}"
 
 
-def outcome(data: Mapping[str, Any]) -> str:
-    """How a call ended, with how long it took, where that is known, or what was ended with it."""
+def outcome(data: Mapping[str, Any], cause: str | None = None) -> str:
+    """How a call ended, with how long it took, where that is known, or what was ended with it.
+
+    `cause` is that of its turn's end, once that is known.
+    """
     words = OUTCOMES.get(data["outcome"], str(data["outcome"]))
     if data["outcome"] == "error" and data.get("exit") is not None:
         words = f"failed, exit {data['exit']}"
+    if data["outcome"] == "interrupted":
+        words = _ENDED_WITH.get(cause or "", words)
     processes = data.get("processes") or {}
     ended = len(processes.get("ended") or ())
     if data["outcome"] == "interrupted" and ended:
@@ -311,14 +324,21 @@ def survivors(processes: Mapping[str, Any] | None) -> str:
     return process_names((processes or {}).get("surviving") or ())
 
 
-def background_words(event: Mapping[str, Any]) -> str:
-    """How what ran in the background ended, or that it did not, from its `ProcessesEnded` (E13, E7)."""
+def background_words(event: Mapping[str, Any], left: Iterable[Mapping[str, Any]] = (), *, closed: bool = False) -> str:
+    """How what ran in the background ended, or that it did not, from its `ProcessesEnded` (E13, E7).
+
+    `left` is what its call left running; `closed`: the session was closed before.
+    """
     processes, actor = event["data"]["processes"], event["actor"]
     by = "" if actor["kind"] == "system" else named(actor)
     if processes["surviving"]:
         return f"Outlived its kill{by and f' by {by}'}: {process_names(processes['surviving'])}"
-    what = process_names(processes["ended"]) or "what was left"
-    return f"{by} ended {what} in the background" if by else f"Ended in the background: {what}"
+    listed = list(processes["ended"] or left)
+    what = "background processes" if len(listed) > 1 else "a background process"
+    with_worker = " with its worker" if event["data"].get("why") else ""
+    head = f"{by} ended {what}" if by else f"{what.capitalize()} ended{with_worker}"
+    head = f"With the session ended {what}" if closed else head
+    return f"{head}: {process_names(listed)}" if listed else head
 
 
 def described(word: str, state: Mapping[str, Any]) -> str:

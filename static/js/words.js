@@ -184,6 +184,11 @@ const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({
   ok: ["done", "ok"], error: ["failed", ""], denied: ["not allowed", ""], interrupted: ["ended by the stop", "bad"], not_run: ["did not run", ""], lost: ["worker died, result unknown", "bad"],
 });
 
+/** What ended a call whose turn nobody stopped. */
+const ENDED_WITH = /** @type {Record<string, string>} */ ({
+  worker_shutdown: "ended with its worker", worker_lost: "ended with its worker", budget: "ended by a limit", parent: "ended with the agent above it", closing: "ended with the session",
+});
+
 /**
  * Everything a call asked for, where its one line does not say it.
  * @param {string} tool
@@ -205,13 +210,14 @@ const marked = (mark, text) => (text ? text.replace(/\n$/, "").split("\n").map((
 
 /**
  * How a call ended, and the class of its colour.
- * @param {any} data of ToolSettled
+ * @param {any} data of ToolSettled, and the `cause` of its turn's end, once that is known
  * @returns {[string, string]}
  */
 export function outcomeWords(data) {
   const [words, colour] = OUTCOMES[data.outcome] || [String(data.outcome), ""];
   const parts = [words];
   if (data.outcome === "error" && data.exit !== null && data.exit !== undefined) parts[0] = `failed, exit ${data.exit}`;
+  if (data.outcome === "interrupted" && ENDED_WITH[data.cause]) parts[0] = ENDED_WITH[data.cause];
   const ended = data.processes?.ended?.length || 0;
   if (data.outcome === "interrupted" && ended) parts.push(count(ended, "process", "processes"));
   else if (!["not_run", "denied", "lost"].includes(data.outcome) && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
@@ -225,12 +231,19 @@ export function processNames(list = []) {
   return list.map(({ pid, command }) => `${name(command)} (${pid})`).join(", ");
 }
 
-/** How what ran in the background ended, or that it did not (E13, E7). @param {any} processes of ProcessesEnded @param {Actor} actor */
-export function backgroundWords({ ended, surviving }, actor) {
+/**
+ * How what ran in the background ended, or that it did not (E13, E7).
+ * @param {any} data of ProcessesEnded
+ * @param {Actor} actor
+ * @param {{ left?: any[], closed?: boolean }} known what its call left running; whether the session was closed before
+ */
+export function backgroundWords({ processes: { ended, surviving }, why }, actor, { left = [], closed = false } = {}) {
   const by = actor.kind === "system" ? "" : actorName(actor);
   if (surviving.length) return `Outlived its kill${by && ` by ${by}`}: ${processNames(surviving)}`;
-  const what = processNames(ended) || "what was left";
-  return by ? `${by} ended ${what} in the background` : `Ended in the background: ${what}`;
+  const list = ended.length ? ended : left;
+  const what = list.length > 1 ? "background processes" : "a background process";
+  const head = closed ? `With the session ended ${what}` : by ? `${by} ended ${what}` : `${what[0].toUpperCase()}${what.slice(1)} ended${why ? " with its worker" : ""}`;
+  return list.length ? `${head}: ${processNames(list)}` : head;
 }
 
 /** Processes that outlived their kill, as one would name them. @param {any} processes of a settlement or a terminal @returns {string} empty where there are none */

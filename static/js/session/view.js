@@ -64,6 +64,7 @@ export class View {
     this.strays = [];
     /** @type {Map<string, Left>} what runs, or ran, in the background, by turn and call */
     this.background = new Map();
+    this.closed = false; // what ran in the background ends a moment later
   }
 
   /** One event further. Each event is applied once, in order. @param {LogEvent} event */
@@ -394,6 +395,7 @@ export class View {
     for (const [id, rule] of older.rules) if (!this.rules.has(id)) this.rules.set(id, rule);
     for (const [id, place] of older.places) if (!this.places.has(id)) this.places.set(id, place);
     for (const [id, task] of older.tasks) if (!this.tasks.has(id)) this.tasks.set(id, task);
+    this.closed ||= older.closed;
     for (const [id, left] of older.background) if (!this.background.has(id)) this.background.set(id, left);
     for (const agent of this.agents.values()) agent.task ??= this.tasks.get(agent.id);
   }

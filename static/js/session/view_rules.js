@@ -113,7 +113,10 @@ export const RULES = {
     if (event.data.title && !made) view.note(event, { words: `${actorName(event.actor)} named this session `, quote: event.data.title });
     if (event.data.closing) view.note(event, { words: `${actorName(event.actor)} is closing this session` });
   },
-  SessionClosed: (view, event) => view.note(event, { words: "This session is closed. Its record stays." }),
+  SessionClosed(view, event) {
+    view.closed = true;
+    view.note(event, { words: "This session is closed. Its record stays." });
+  },
   SessionCreated: (view, event) => void (view.createdBy = event.cause),
   MemberChanged(view, event) {
     const first = event.cause !== null && event.cause === view.createdBy; // whoever creates a session owns it: no news
@@ -215,6 +218,7 @@ export const RULES = {
   TurnInterrupted(view, event, turn) {
     cutOff(view, event, turn);
     ended(view, event, turn, "stopped");
+    for (const item of turn.items) if (item.outcome?.outcome === "interrupted") view.put(turn, item.key, item.kind, { outcome: { ...item.outcome, cause: event.data.cause } });
     view.stops.get(event.data.request)?.ends.push(event);
     view.put(turn, "end", "stopped", { event, actor: event.data.request ? event.actor : null });
     left(view, event, turn);
@@ -241,7 +245,7 @@ export const RULES = {
     const left = view.background.get(`${event.turn} ${call}`);
     if (left) left.surviving = processes.surviving;
     if (!turn || left || processes.surviving.length || event.actor.kind !== "system") {
-      view.note(event, { words: backgroundWords(processes, event.actor), bad: processes.surviving.length > 0 }, null);
+      view.note(event, { words: backgroundWords(event.data, event.actor, { left: left?.processes, closed: view.closed }), bad: processes.surviving.length > 0 }, null);
     } else {
       view.put(turn, `n:${event.seq}`, "note", { words: "Processes that had outlived their kill have ended." });
       view.file(event, turn);
