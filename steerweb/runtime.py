@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 RECORD_NAME = "run.json"
+LEAVING_FD = "STEERWEB_LEAVING_FD"
+"""Names the descriptor on which a worker tells its `up`, by one byte, that it takes no more turns."""
 
 
 @dataclass(frozen=True, slots=True)

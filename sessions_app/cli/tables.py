@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from sessions_app.cli.terminal import one_line
 from sessions_app.cli.words import seconds
+from sessions_app.pages.words import asked_at
 
 _CAUSES: Final = {
     "budget": "a limit",
@@ -41,8 +42,8 @@ def interruptions(items: Iterable[Mapping[str, Any]]) -> str:
     """The interruptions, newest first as they come."""
     rows = [
         (
-            local_time(item["at"]),
-            item["session"],
+            local_time(asked_at(item["at"], item).isoformat()),
+            _turn(item),
             _who(item),
             item["phase"],
             "" if item["acknowledged_ms"] is None else seconds(item["acknowledged_ms"]),
@@ -54,6 +55,12 @@ def interruptions(items: Iterable[Mapping[str, Any]]) -> str:
     ]
     head = ("when", "session", "who or what", "it hit", "heard in", "ended in", "kept", "reason")
     return table(head, rows) if rows else "No interruptions."
+
+
+def _turn(item: Mapping[str, Any]) -> str:
+    """The session by its title, the turn, and the id that other commands take."""
+    title = one_line(item["title"] or "(no title yet)", 40)
+    return f"{title}, turn {item['turn_index']} ({item['session']})"
 
 
 def _who(item: Mapping[str, Any]) -> str:

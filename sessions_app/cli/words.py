@@ -77,6 +77,13 @@ def stopped(receipt: Mapping[str, Any]) -> str:
         said = ["It was being stopped already, and has ended."]
     else:
         said = [_NOTES.get(note or "idle", "Nothing was stopped.")]
+    ended = len(receipt.get("background") or ())
+    if ended and note != "held_processes":  # the receipt came when they had ended; with survivors it says so instead
+        processes = "background process" if ended == 1 else "background processes"
+        if receipt.get("stopped") or receipt.get("joined"):
+            said.append(f"{ended} {processes} ended with it.")
+        else:
+            said = [f"No agent was running. {ended} {processes} {'was' if ended == 1 else 'were'} ended."]
     if note in _LATER_NOTES:
         said.append(_LATER_NOTES[note])
     if receipt.get("input"):
@@ -86,6 +93,9 @@ def stopped(receipt: Mapping[str, Any]) -> str:
 
 def stop_accepted(receipt: Mapping[str, Any]) -> str:
     """The receipt of a stop nobody waits for: asked, not done."""
+    background = len(receipt.get("background") or ())
+    if not receipt["turns"] and background:
+        return f"No agent was running; the end of {background} in the background was asked for. Not confirmed yet."
     if not receipt["turns"]:
         return stopped(receipt)
     return f"Stop asked for; {plural(len(receipt['turns']), 'turn')} will end. Not confirmed yet."

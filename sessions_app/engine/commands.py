@@ -381,7 +381,8 @@ class SurvivorsEnded:
 class BackgroundEnded:
     """Declared background processes have ended, by themselves or killed, or have outlived their kill (E13, E7).
 
-    `unknown`: they died with their worker, as nobody can tell from here (J6).
+    `unknown`: they died with their worker, as nobody can tell from here (J6). `why`: what ended them where no person
+    did, `worker_shutdown` or `worker_lost`; empty: they ended by themselves.
     """
 
     turn: str
@@ -390,6 +391,7 @@ class BackgroundEnded:
     ended: Sequence[Mapping[str, Any]]
     surviving: Sequence[Mapping[str, Any]] = ()
     unknown: bool = False
+    why: str = ""
 
 
 Command = (

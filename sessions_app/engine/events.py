@@ -128,7 +128,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "InterruptReasonGiven": Shape(("request", "turn", "reason", "replaced"), ("reason",)),
     "KillRequested": Shape(("call",)),
     "ProcessesEnded": Shape(
-        ("call", "processes", "background", "replaced"),
+        ("call", "processes", "background", "why", "replaced"),
         ("processes.ended[].command", "processes.surviving[].command"),
     ),
 }  # fmt: skip

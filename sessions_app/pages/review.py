@@ -47,6 +47,9 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
     ended = running = False
     lines: dict[Key, str] = {}
     events = list(events)
+    cause = next(
+        (each["data"]["cause"] for each in events if each["type"] == "TurnInterrupted" and each["turn"] == turn), None
+    )
     loop = next((event["loop"] for event in events if event["turn"] == turn), None)
     for event in events:
         lines |= _lines(event)
@@ -57,7 +60,7 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
         ours = event["turn"] == turn or (asked and same)
         ours = ours or (event["type"] in _WHILE and running and not ended and same)
         if rule is not None and (ours or (ended and same and event["type"] in _NEXT)):
-            told = rule(event, lines)
+            told = rule(event if event["type"] != "ToolSettled" else {**event, "ended_with": cause}, lines)
             block = "\n" in told.code  # a script reads as it was written
             entries.append({
                 "at": event["at"], "words": sentence(told.words), "dot": told.dot, "code": told.code, "block": block,
@@ -113,7 +116,7 @@ def _tool_started(event: Event, lines: Lines) -> Told:
 def _tool_settled(event: Event, lines: Lines) -> Told:
     data = event["data"]
     line = lines.get(_key(event, data["call"]), data.get("tool") or "a call")
-    return Told(f"{outcome(data).capitalize()}: ", _DOTS.get(data["outcome"], "none"), line)
+    return Told(f"{outcome(data, event.get('ended_with')).capitalize()}: ", _DOTS.get(data["outcome"], "none"), line)
 
 
 def _gate_opened(event: Event, lines: Lines) -> Told:

@@ -67,7 +67,8 @@ class Timeline:
         self._main = next((key for key, loop in loops.items() if loop["parent"] is None), None)
         self._agents: dict[str, Item] = {}
         self._places = dict(_places(loops))
-        self.left: dict[tuple[str, str], tuple[Item, Event]] = {}
+        self.left: dict[tuple[str, str], Item] = {}
+        self.closed = False  # what ran in the background ends a moment later
 
     def apply(self, event: Event) -> None:
         """One event further."""
@@ -294,6 +295,7 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
     output = "\n".join(lines[-OUTPUT_LINES:])[-OUTPUT_CHARS:]
     dot = _DOTS.get(data["outcome"], "")
     left = survivors(data.get("processes"))
+    item["outcome"] = data
     item.update(
         status=outcome(data), dot=dot, output=output, left=sentence(f"Outlived its kill: {left}") if left else "",
         **{"is": is_},
@@ -301,7 +303,7 @@ def _tool_settled(timeline: Timeline, event: Event) -> None:
     if item.get("agent"):
         _agent_settled(item, event)
     if data["processes"]["background"]:
-        timeline.left[event["turn"], data["call"]] = item, event
+        timeline.left[event["turn"], data["call"]] = item
 
 
 def _agent_settled(item: Item, event: Event) -> None:
@@ -335,6 +337,9 @@ def _interrupted(timeline: Timeline, event: Event) -> None:
     agent = timeline.agent(event["loop"])
     if agent is not None:
         agent["end"] = event
+    for item in turn["items"]:  # what ended a call is known only now
+        if item.get("outcome", {}).get("outcome") == "interrupted" and not item.get("agent"):
+            item["status"] = outcome(item["outcome"], data["cause"])
     actor = event["actor"] if data.get("request") else None
     turn["items"].append({
         "kind": "stopped", "head": sentence(stopped_by(data, actor)),
@@ -398,14 +403,16 @@ def _resumed(timeline: Timeline, event: Event) -> None:
 
 def _processes_ended(timeline: Timeline, event: Event) -> None:
     data = event["data"]
-    item, settled = timeline.left.get((event["turn"], data["call"]), (None, None))
+    item = timeline.left.get((event["turn"], data["call"]))
     surviving = data["processes"]["surviving"]
-    if item is not None and settled is not None and not surviving:
-        item["status"] = sentence(outcome(settled["data"], event["actor"]))
+    if item is not None and not surviving:
+        item["status"] = sentence(outcome(item["outcome"], gone=event["actor"]))
     turn = timeline.known(event["turn"])
     if turn is None or item is not None or surviving or event["actor"]["kind"] != "system":
+        left = () if item is None else item["outcome"]["processes"]["background"]
         command = "" if item is None else str(item.get("whole") or "")
-        timeline.note({**event, "loop": None}, background_words(event, command), bad=bool(surviving))
+        words = background_words(event, command, left, closed=timeline.closed)
+        timeline.note({**event, "loop": None}, words, bad=bool(surviving))
         return
     turn["items"].append({"kind": "note", "words": "Processes that had outlived their kill have ended."})
 
@@ -451,6 +458,7 @@ def _rule_revoked(timeline: Timeline, event: Event) -> None:
 
 
 def _closed(timeline: Timeline, event: Event) -> None:
+    timeline.closed = True
     timeline.note(event, "This session is closed. Its record stays.")
 
 

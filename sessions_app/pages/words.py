@@ -68,6 +68,14 @@ OUTCOMES: Final = {
     "not_run": "did not run",
     "lost": "worker died, result unknown",
 }
+_ENDED_WITH: Final = {
+    "worker_shutdown": "ended with its worker",
+    "worker_lost": "ended with its worker",
+    "budget": "ended by a limit",
+    "parent": "ended with the agent above it",
+    "closing": "ended with the session",
+}
+"""What ended a call whose turn nobody stopped."""
 HUES: Final = 8
 
 
@@ -289,14 +297,17 @@ def answer_words(event: Mapping[str, Any]) -> str:
     return f"Not asked any more: {why.get(data['reason'], 'the turn has ended')}"
 
 
-def outcome(data: Mapping[str, Any], gone: Mapping[str, Any] | None = None) -> str:
+def outcome(data: Mapping[str, Any], cause: str | None = None, gone: Mapping[str, Any] | None = None) -> str:
     """How a call ended, with how long it took, where that is known, or what was ended with it.
 
-    `gone`: who ended what it left running in the background, once that has ended.
+    `cause` is that of its turn's end, once that is known; `gone`: who ended what it left running in the background,
+    once that has ended.
     """
     words = OUTCOMES.get(data["outcome"], str(data["outcome"]))
     if data["outcome"] == "error" and data.get("exit") is not None:
         words = f"failed, exit {data['exit']}"
+    if data["outcome"] == "interrupted":
+        words = _ENDED_WITH.get(cause or "", words)
     processes = data.get("processes") or {}
     ended = len(processes.get("ended") or ())
     if data["outcome"] == "interrupted" and ended:
@@ -326,18 +337,26 @@ def survivors(processes: Mapping[str, Any] | None) -> str:
     return process_names((processes or {}).get("surviving") or ())
 
 
-def background_words(event: Mapping[str, Any], command: str = "") -> str:
+def background_words(
+    event: Mapping[str, Any], command: str = "", left: Iterable[Mapping[str, Any]] = (), *, closed: bool = False
+) -> str:
     """How what ran in the background ended, or that it did not, from its `ProcessesEnded` (E13, E7).
 
-    `command`: what its agent wrote, where that is known.
+    `command`: what its agent wrote, where that is known; `left`: what its call left running; `closed`: the session was
+    closed before.
     """
     processes, actor = event["data"]["processes"], event["actor"]
     by = "" if actor["kind"] == "system" else named(actor)
     if processes["surviving"]:
         return f"Outlived its kill{by and f' by {by}'}: {process_names(processes['surviving'])}"
+    listed = list(processes["ended"] or left)
     written = start_of(plain(command))
-    what = (apart(written) if written else process_names(processes["ended"])) or "what was left"
-    return f"{by} ended {what} in the background" if by else f"Ended in the background: {what}"
+    named_so = apart(written) if written else process_names(listed)
+    what = "background processes" if len(listed) > 1 and not written else "a background process"
+    with_worker = " with its worker" if event["data"].get("why") else ""
+    head = f"{by} ended {what}" if by else f"{what.capitalize()} ended{with_worker}"
+    head = f"With the session ended {what}" if closed else head
+    return f"{head}: {named_so}" if named_so else head
 
 
 _DOING: Final = {

@@ -9,6 +9,7 @@ told to end hands its turns over (J4), for as long as the grace lasts; one that 
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import signal
 import socket
@@ -46,6 +47,8 @@ R = TypeVar("R")
 
 DROP_S: Final = 5.0
 """How long before the end of the grace a model call is dropped; of a short grace its last half."""
+HURRY_S: Final = 1.0
+"""The grace that is left when a worker is told to end a second time."""
 END_S: Final = 8.0
 """How long after the grace the ends of the last turns may take."""
 POLL_S: Final = 1.0
@@ -60,14 +63,24 @@ _log = logging.getLogger(__name__)
 class Worker:
     """The worker of this process.
 
-    `capacity`: how many turns at once; `grace_s`: how long a running tool may go on after SIGTERM (J4).
+    `capacity`: how many turns at once; `grace_s`: how long a running tool may go on after SIGTERM (J4); `leaving` is
+    called once when it is drained, from the heartbeat's thread.
     """
 
-    def __init__(self, database_url: str, data_dir: Path, capacity: int, grace_s: float) -> None:
+    def __init__(
+        self,
+        database_url: str,
+        data_dir: Path,
+        capacity: int,
+        grace_s: float,
+        leaving: Callable[[], object] | None = None,
+    ) -> None:
         self.id = new_id()
+        self._leaving = leaving
         self._database_url, self._data_dir, self._capacity = database_url, data_dir, capacity
         self._grace_s = grace_s
         self._ends_at: float | None = None
+        self._hurried = False
         self._loop = asyncio.new_event_loop()
         # Each turn may sit in one of these until its provider's library is loaded; the others' stops pass through, too.
         self._loop.set_default_executor(ThreadPoolExecutor(capacity + 8, thread_name_prefix="turns"))
@@ -273,7 +286,8 @@ class Worker:
     async def _tell_background_ended(self, news: BackgroundNews) -> None:
         """It has ended (E13); what the sweep was quicker to tell is told already."""
         ended, surviving = ([process.to_json() for process in each] for each in (news.ended, news.surviving))
-        command = commands.BackgroundEnded(news.turn, news.loop, news.call, ended, surviving)
+        why = "worker_shutdown" if self._ends_at is not None and news.killed_by is not None else ""
+        command = commands.BackgroundEnded(news.turn, news.loop, news.call, ended, surviving, why=why)
         with contextlib.suppress(Refused):
             await self.persistently(reports.background_ended, news.session, command, self.id)
 
@@ -288,18 +302,20 @@ class Worker:
     def shut_down(self) -> None:
         """No new turns; running ones are handed over, and ended when the grace is over (J4).
 
-        Callable from any thread, returns at once.
+        Called again, the grace is over within a second. Callable from any thread, returns at once.
         """
         self._open = False
-        if self._ends_at is None:
-            self._ends_at = time.monotonic() + self._grace_s
-            self._loop.call_soon_threadsafe(self._begin_to_leave)
+        grace_s = self._grace_s if self._ends_at is None else min(self._grace_s, HURRY_S)
+        if not self._hurried:
+            self._hurried = self._ends_at is not None
+            self._ends_at = min(self._ends_at or math.inf, time.monotonic() + grace_s)
+            self._loop.call_soon_threadsafe(self._begin_to_leave, grace_s)
 
-    def _begin_to_leave(self) -> None:
+    def _begin_to_leave(self, grace_s: float) -> None:
         """All runs leave now; late in the grace their model calls are dropped; after it the rest is ended."""
         self._each_run(TurnRun.leave)
-        self._loop.call_later(max(self._grace_s - DROP_S, self._grace_s / 2), self._each_run, TurnRun.drop)
-        self._loop.call_later(self._grace_s, self._each_run, TurnRun.shut_down)
+        self._loop.call_later(max(grace_s - DROP_S, grace_s / 2), self._each_run, TurnRun.drop)
+        self._loop.call_later(grace_s, self._each_run, TurnRun.shut_down)
 
     def _each_run(self, tell: Callable[[TurnRun], None]) -> None:
         for run in list(self._runs.values()):
@@ -311,6 +327,9 @@ class Worker:
         Called from the heartbeat, again and again.
         """
         self._open = False
+        if self._leaving is not None:
+            self._leaving()
+            self._leaving = None
         self._loop.call_soon_threadsafe(self._each_run, TurnRun.leave)
         if not self._held and self._ends_at is None:
             _log.warning("worker %s is drained", self.id)
@@ -318,8 +337,7 @@ class Worker:
 
     def join(self) -> None:
         """Wait for the last turns, as long as the grace lasts and their ends may take; then leave."""
-        deadline = (self._ends_at or time.monotonic()) + END_S
-        while self._held and time.monotonic() < deadline:
+        while self._held and time.monotonic() < (self._ends_at or 0.0) + END_S:  # a second signal makes it earlier
             time.sleep(0.05)
         self._call(self._end_background())
         if not self._held:

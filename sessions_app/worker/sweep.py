@@ -6,6 +6,7 @@ only its clock has made, the sweep expires nobody for one whole lease, because a
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,6 +56,14 @@ _ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, b.worker, b.call, 
     FROM background_process b LEFT JOIN worker w ON w.id = b.worker
     WHERE (w.id IS NULL OR NOT {_ALIVE})
       AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(lease)s)"""
+_NEIGHBOURS: Final = """SELECT w.id, w.pid FROM worker w WHERE w.boot_id = %s
+    AND (EXISTS (SELECT 1 FROM running_turn r WHERE r.worker = w.id)
+         OR EXISTS (SELECT 1 FROM background_process b WHERE b.worker = w.id))"""
+_SINCE: Final = "extract(epoch FROM clock_timestamp() - w.alive_until)"
+_GONE: Final = f"""SELECT {_COLUMNS}, NULL::int, {_SINCE}
+    FROM running_turn r JOIN worker w ON w.id = r.worker WHERE w.id = ANY(%s)"""
+_GONE_ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, b.worker, b.call, w.boot_id, NULL::int, {_SINCE}
+    FROM background_process b JOIN worker w ON w.id = b.worker WHERE w.id = ANY(%s)"""
 _CLOCK: Final = "SELECT extract(epoch FROM clock_timestamp())"
 _OWN: Final = f"""SELECT {_COLUMNS}, NULL::int, 0 FROM running_turn r JOIN worker w ON w.id = r.worker
     WHERE r.worker = %s"""
@@ -143,6 +152,9 @@ class Sweep:
             lost = [Candidate.of(row) for row in cur.execute(_LOST, {"lease": LEASE_S}).fetchall()]
             orphans = [Candidate.of(row) for row in cur.execute(_ORPHANS, {"lease": LEASE_S}).fetchall()]
             own = self._own(cur)
+            gone = self._gone(cur)
+            bereft = [Candidate.of(row) for row in cur.execute(_GONE, (gone,)).fetchall()]
+            strays = [Candidate.of(row) for row in cur.execute(_GONE_ORPHANS, (gone,)).fetchall()]
             clock = cur.execute(_CLOCK).fetchone()
         now = time.monotonic()  # after the answers: the time they took is part of a gap
         ahead = 0.0 if clock is None else float(clock[0]) - now
@@ -152,13 +164,15 @@ class Sweep:
         self._looked_at, self._ahead = now, ahead
         if not jumped:
             self._each(self._fence, overdue)
+        self._each(self._bury, bereft)
         if now >= self._quiet_until:
-            self._each(self._expire, lost)
+            buried = {each.turn for each in bereft}
+            self._each(self._expire, [each for each in lost if each.turn not in buried])
         self._each(self._abandon, own)
         if self._host is not None:
             self._host.take()
-        if now >= self._quiet_until:
-            self._each(self._tell_ended, [each for each in orphans if self._due(each, now)])
+        alone = strays if now < self._quiet_until else [*strays, *orphans]  # one that is in both is due only once
+        self._each(self._tell_ended, [each for each in alone if self._due(each, now)])
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_S
             self._tidy()
@@ -173,6 +187,10 @@ class Sweep:
             return []
         rows = cur.execute(_OWN, (self._host.id,)).fetchall()
         return [each for each in map(Candidate.of, rows) if not self._host.holds(each.turn, each.loop)]
+
+    def _gone(self, cur: Cursor[Row]) -> list[str]:
+        """Workers of this very place whose process is not there any more: no lease is needed to know that (J2)."""
+        return [str(id) for id, pid in cur.execute(_NEIGHBOURS, (self._place,)).fetchall() if not _exists(pid)]
 
     def _each(self, end: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
         """End each; one that cannot be ended keeps nobody from the others and is tried again at the next look (J3).
@@ -204,6 +222,10 @@ class Sweep:
         if evidence.proven or candidate.expired_s > PROOF_S:
             self._end(candidate, evidence, by="sweep")
 
+    def _bury(self, candidate: Candidate) -> None:
+        """End a turn whose worker's process has ended, whatever is left of its lease."""
+        self._end(candidate, self._evidence(candidate, dead=True), by="sweep", dead=True)
+
     def _due(self, orphan: Candidate, now: float) -> bool:
         """Whether to look after background processes again: each costs time as long as it cannot be killed."""
         due = self._again_at.get((orphan.turn, orphan.phase), 0.0)
@@ -219,8 +241,9 @@ class Sweep:
         evidence = self._evidence(orphan, dead=True)
         if evidence.proven or orphan.expired_s > PROOF_S:
             command = BackgroundEnded(
-                orphan.turn, orphan.loop, orphan.phase, evidence.ended, evidence.surviving, not evidence.proven
-            )
+                orphan.turn, orphan.loop, orphan.phase, evidence.ended, evidence.surviving, not evidence.proven,
+                why="worker_lost",
+            )  # fmt: skip
             reports.background_ended(orphan.session, command)
 
     def _evidence(self, candidate: Candidate, *, dead: bool) -> Evidence:
@@ -242,7 +265,9 @@ class Sweep:
             evidence.proven = True
         return evidence
 
-    def _end(self, candidate: Candidate, evidence: Evidence, *, by: Literal["worker", "fence", "sweep"]) -> None:
+    def _end(
+        self, candidate: Candidate, evidence: Evidence, *, by: Literal["worker", "fence", "sweep"], dead: bool = False
+    ) -> None:
         started, committed = self._step(candidate) or ([], False)
         for call in started:
             known = evidence.settlements.get(call, Settlement("lost"))
@@ -262,7 +287,7 @@ class Sweep:
             phase="tool" if started else candidate.phase,
             acknowledged_ms=candidate.acknowledged_ms,
             # Since the worker's last sign of life; a worker that lost a turn and lives finds that at once.
-            settled_ms=0 if by == "worker" else int(min(LEASE_S + candidate.expired_s, 3600) * 1000),
+            settled_ms=0 if by == "worker" else int(min(max(LEASE_S + candidate.expired_s, 0), 3600) * 1000),
             unknown=bool(started) and not evidence.proven,
             request=new_id(),
         )
@@ -270,7 +295,8 @@ class Sweep:
             if by == "worker":  # in its name, so that it meets what its worker may have said of it itself (A4)
                 answer = reports.report(candidate.session, command, candidate.worker)
             else:
-                answer = reports.end_turn(candidate.session, command, _recheck(candidate.worker, fence=by == "fence"))
+                check = _recheck(candidate.worker, proven=dead or by == "fence")
+                answer = reports.end_turn(candidate.session, command, check)
             if answer.get("outcome") != "waiting":
                 _log.warning("turn %s was ended by the %s", candidate.turn, by)
         except Refused as refused:
@@ -314,11 +340,25 @@ def _free(session: str) -> bool:
         return cur.execute(_FREE, (session,)).fetchone() is not None
 
 
-def _recheck(worker: str, *, fence: bool) -> Callable[[Cursor[Row]], None]:
-    """Checked under the session's lock: a worker that came back in time keeps its turn (J2)."""
+def _exists(pid: int) -> bool:
+    """Whether a process has this id. Another one may have it by now: then the lease decides."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _recheck(worker: str, *, proven: bool) -> Callable[[Cursor[Row]], None]:
+    """Checked under the session's lock: a worker that came back in time keeps its turn (J2).
+
+    `proven`: that it cannot, or that it had its time.
+    """
 
     def check(cur: Cursor[Row]) -> None:
-        if fence:
+        if proven:
             return
         alive = cur.execute(f"SELECT 1 FROM worker w WHERE id = %(id)s AND {_ALIVE}", {"id": worker, "lease": LEASE_S})
         if alive.fetchone() is not None:

@@ -187,6 +187,11 @@ const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({
   ok: ["done", "ok"], error: ["failed", ""], denied: ["not allowed", ""], interrupted: ["ended by the stop", "bad"], not_run: ["did not run", ""], lost: ["worker died, result unknown", "bad"],
 });
 
+/** What ended a call whose turn nobody stopped. */
+const ENDED_WITH = /** @type {Record<string, string>} */ ({
+  worker_shutdown: "ended with its worker", worker_lost: "ended with its worker", budget: "ended by a limit", parent: "ended with the agent above it", closing: "ended with the session",
+});
+
 /**
  * Everything a call asked for, where its one line does not say it.
  * @param {string} tool
@@ -208,7 +213,7 @@ const marked = (mark, text) => (text ? text.replace(/\n$/, "").split("\n").map((
 
 /**
  * How a call ended, and the class of its colour.
- * @param {any} data of ToolSettled
+ * @param {any} data of ToolSettled, and the `cause` of its turn's end, once that is known
  * @param {Actor} [gone] who ended what it left running in the background, once that has ended
  * @returns {[string, string]}
  */
@@ -216,6 +221,7 @@ export function outcomeWords(data, gone) {
   const [words, colour] = OUTCOMES[data.outcome] || [String(data.outcome), ""];
   const parts = [words];
   if (data.outcome === "error" && data.exit !== null && data.exit !== undefined) parts[0] = `failed, exit ${data.exit}`;
+  if (data.outcome === "interrupted" && ENDED_WITH[data.cause]) parts[0] = ENDED_WITH[data.cause];
   const ended = data.processes?.ended?.length || 0;
   if (data.outcome === "interrupted" && ended) parts.push(count(ended, "process", "processes"));
   else if (!["not_run", "denied", "lost"].includes(data.outcome) && data.duration_ms !== undefined && data.duration_ms !== null) parts.push(duration(data.duration_ms));
@@ -237,12 +243,21 @@ export function processNames(list = []) {
   return list.map(({ pid, command }) => `${name(command)} (${pid})`).join(", ");
 }
 
-/** How what ran in the background ended, or that it did not (E13, E7). @param {any} processes of ProcessesEnded @param {Actor} actor @param {string} [command] what its agent wrote, where that is known */
-export function backgroundWords({ ended, surviving }, actor, command = "") {
+/**
+ * How what ran in the background ended, or that it did not (E13, E7).
+ * @param {any} data of ProcessesEnded
+ * @param {Actor} actor
+ * @param {{ command?: string, left?: any[], closed?: boolean }} known what its agent wrote; what its call left running; whether the session was closed before
+ */
+export function backgroundWords({ processes: { ended, surviving }, why }, actor, { command = "", left = [], closed = false } = {}) {
   const by = actor.kind === "system" ? "" : actorName(actor);
   if (surviving.length) return `Outlived its kill${by && ` by ${by}`}: ${processNames(surviving)}`;
-  const what = (command && apart(startOf(command, COMMAND_CHARS))) || processNames(ended) || "what was left";
-  return by ? `${by} ended ${what} in the background` : `Ended in the background: ${what}`;
+  const list = ended.length ? ended : left;
+  const written = command && apart(startOf(command, COMMAND_CHARS));
+  const names = written || processNames(list);
+  const what = list.length > 1 && !written ? "background processes" : "a background process";
+  const head = closed ? `With the session ended ${what}` : by ? `${by} ended ${what}` : `${what[0].toUpperCase()}${what.slice(1)} ended${why ? " with its worker" : ""}`;
+  return names ? `${head}: ${names}` : head;
 }
 
 /** Processes that outlived their kill, as one would name them. @param {any} processes of a settlement or a terminal @returns {string} empty where there are none */

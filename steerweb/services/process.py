@@ -65,6 +65,13 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._log_from = 0
 
+    def another(self) -> "Child":
+        """One like it, not started yet, that may run beside it."""
+        return Child(
+            self.argv, log=self.log, death_signal=self._death_signal, identity=self._identity, env=self._env,
+            cwd=self._cwd, pass_fds=self._pass_fds,
+        )  # fmt: skip
+
     @property
     def pid(self) -> int | None:
         """The process id of the latest start, also after its end; None before the first."""

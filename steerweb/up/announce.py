@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steerweb import runtime
+from steerweb.up.at_work import grace_s
 
 LINK_HOURS = 1
 
@@ -38,7 +39,9 @@ def show_ready(
         _show_link(url + sign_in.path, sign_in.person, data, qr=for_phone or sys.stdout.isatty())
     if not for_phone:
         say("  From a phone: start it with --lan (same network) or --url ADDRESS (proxy or tunnel).")
-    say("  Ctrl-C stops everything and loses nothing: running turns go on with the next start.")
+    say("  Ctrl-C stops everything. Turns go on with the next start, except where a command still runs after")
+    say(f"            {grace_s():g} s: it is ended and its turn interrupted. To wait for it, first:")
+    say(f"            {runtime.shown('drain', data)}")
 
 
 def _show_link(link: str, person: str, data: Path, *, qr: bool) -> None:

@@ -7,13 +7,16 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from steerweb import runtime
 from steerweb.services import ServiceError
 from steerweb.services.process import Child
 from steerweb.up.address import bind, in_brackets, lan_address, local_host, why_not_ours
 from steerweb.up.announce import say, show_ready
+from steerweb.up.at_work import at_work, grace_s, stopping
 from steerweb.up.claim import Claim
 from steerweb.up.options import Options, parse
 from steerweb.up.preparing import Preparation, Prepared, mark_prepared
@@ -22,7 +25,8 @@ from steerweb.up.supervisor import Program, StopAsked, Supervisor
 
 READY_S = 60
 ADDRESS_S = 5  # how long an address of --lan or --url may take to answer before it is reported
-WORKER_PATIENCE_S = 45.0  # a running command has 20 s; then a worker ends it and writes the end of its turn
+ENDS_S = 25.0  # after its grace a worker ends what still runs, and writes the ends of those turns
+HURRIED_S = 12.0  # the same after a second Ctrl-C, which leaves no grace
 WEB_PATIENCE_S = 6.0
 LONGEST_LOG = 32 * 1024 * 1024
 
@@ -36,6 +40,7 @@ class Up:
         self.instance = secrets.token_hex(8)
         self.logs = options.data / "logs"
         self.supervisor = Supervisor(say)
+        self.programs: list[Program] = []
         self._unreachable: str | None = None
 
     def run(self) -> None:
@@ -50,7 +55,7 @@ class Up:
             self._start(listener)
             self.supervisor.run(self._tick)
         except StopAsked:
-            say("Stopping; a running command has 20 s to finish (Ctrl-C again: not so long) ...")
+            say(stopping(self._at_work(), grace_s()))
         finally:
             self.supervisor.stop()
             runtime.remove_record(self.options.data)
@@ -87,7 +92,7 @@ class Up:
             prepared = preparation.finish()
         # After web, as what a person waits for is the page; a worker is there before the first message is typed.
         for number in range(1, self.options.workers + 1):
-            self._start_program(f"worker {number}", ["worker"], WORKER_PATIENCE_S)
+            self._start_worker(f"worker {number}")
         self._announce(prepared)
 
     def _announce(self, prepared: Prepared) -> None:
@@ -136,18 +141,38 @@ class Up:
             address = ["--host", self.options.host, "--port", str(self.port)]
             self._start_program("web", ["web", *address], WEB_PATIENCE_S)
 
+    def _start_worker(self, name: str) -> None:
+        """A worker says through a pipe that it was drained, for another to take its place while it finishes (J4)."""
+        leaving, says = os.pipe()
+        environment = {runtime.LEAVING_FD: str(says)}
+        self._start_program(name, ["worker"], grace_s() + ENDS_S, (says,), environment, HURRIED_S, leaving)
+
     def _start_program(
-        self, name: str, arguments: list[str], patience_s: float, pass_fds: tuple[int, ...] = ()
+        self,
+        name: str,
+        arguments: list[str],
+        patience_s: float,
+        pass_fds: tuple[int, ...] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+        hurried_s: float = 0.0,
+        leaving: int | None = None,
     ) -> None:
         child = Child(
             runtime.command_line(*arguments),
             log=self._log(name.replace(" ", "-")),
             # Not SIGTERM: an orderly end needs the database, which ends at the same moment.
             death_signal=signal.SIGKILL,
-            env=self._environment(),
+            env={**self._environment(), **environment},
             pass_fds=pass_fds,
         )
-        self.supervisor.start(Program(name, child, patience_s, self.supervisor.hurry))
+        program = Program(name, child, patience_s, self.supervisor.asked, hurried_s=hurried_s, leaving=leaving)
+        self.programs.append(program)
+        self.supervisor.start(program)
+
+    def _at_work(self) -> list[str] | None:
+        """The sessions in which a command runs."""
+        workers = [pid for program in self.programs if program.leaving_fd is not None for pid in program.pids]
+        return at_work(self.servers.database_url, workers) if workers else []
 
     def _wait_until_ready(self) -> None:
         until = time.monotonic() + READY_S

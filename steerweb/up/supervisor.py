@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Protocol
+from typing import Final, Protocol
 
 from steerweb.services import Postgres, ServiceError, Valkey
 from steerweb.services.process import Child, last_words
@@ -25,7 +25,7 @@ TICK_S = 15.0
 
 
 class StopAsked(BaseException):
-    """Ctrl-C or SIGTERM, raised where the main thread is; a second one only hurries."""
+    """Ctrl-C or SIGTERM, raised where the main thread is; later ones are only counted."""
 
 
 class Part(Protocol):
@@ -38,6 +38,13 @@ class Part(Protocol):
     @property
     def pid(self) -> int | None:
         """Its process."""
+
+    @property
+    def leaving_fd(self) -> int | None:
+        """Readable once its process takes no more work but goes on with what it has; None: that never happens."""
+
+    def replace(self) -> None:
+        """Let the process that is leaving go on by itself, and start another in its place."""
 
     def start(self) -> None:
         """Start it; ServiceError with a sentence where that is impossible now."""
@@ -56,13 +63,29 @@ class Part(Protocol):
 
 
 class Program:
-    """A part that is one of our own commands."""
+    """A part that is one of our own commands.
 
-    def __init__(self, name: str, child: Child, patience_s: float, hurry: Callable[[], bool]) -> None:
+    `asked` tells how often people have asked for the end. A second request is handed on, and gives it `hurried_s` (0:
+    it is killed at once); a third kills it. With `leaving` (read end of a pipe whose other end its processes have) it
+    is replaced as soon as it takes no more work, and ends beside its successor.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        child: Child,
+        patience_s: float,
+        asked: Callable[[], int],
+        *,
+        hurried_s: float = 0.0,
+        leaving: int | None = None,
+    ) -> None:
         self._name = name
         self._child = child
-        self._patience_s = patience_s
-        self._hurry = hurry
+        self._before: list[Child] = []
+        self._patience_s, self._hurried_s = patience_s, hurried_s
+        self._asked = asked
+        self.leaving_fd = leaving
 
     @property
     def name(self) -> str:
@@ -74,32 +97,57 @@ class Program:
         """Its process."""
         return self._child.pid
 
+    @property
+    def pids(self) -> list[int]:
+        """Its process, and those that are on their way out."""
+        return [child.pid for child in self._all() if child.pid is not None and child.running()]
+
     def start(self) -> None:
         """Start it, without waiting until it is ready."""
         self._child.start()
+
+    def replace(self) -> None:
+        """Let the process that is leaving go on by itself, and start another in its place."""
+        if self.leaving_fd is not None:
+            os.read(self.leaving_fd, 1)  # one byte per process that leaves
+        leaving, self._child = self._child, self._child.another()
+        self._before = [child for child in (*self._before, leaving) if child.running()]
+        self.start()
 
     def running(self) -> bool:
         """Whether its process is there."""
         return self._child.running()
 
     def ask_to_stop(self) -> None:
-        """SIGTERM: a worker stops its tools and ends its turns, a web process closes its sockets."""
-        self._child.send(signal.SIGTERM)
+        """SIGTERM: a worker hands its turns over, a web process closes its sockets."""
+        for child in self._all():
+            child.send(signal.SIGTERM)
 
     def stop(self) -> None:
         """Wait for its end as long as its patience lasts, less when somebody is in a hurry; then SIGKILL."""
         until = time.monotonic() + self._patience_s
-        while not self._child.wait(0.1):
-            if time.monotonic() > until or self._hurry():
-                self._child.stop(signal.SIGKILL, 5)
+        hurried = False
+        while not all(child.wait(0.1) for child in self._all()):
+            if self._asked() > 1 and not hurried:
+                hurried, until = True, min(until, time.monotonic() + self._hurried_s)
+                if self._hurried_s:
+                    self.ask_to_stop()
+            if time.monotonic() > until or self._asked() > 2:
+                for child in self._all():
+                    child.stop(signal.SIGKILL, 5)
 
     def last_words(self) -> str:
         """The last line of its log."""
         return last_words(self._child)
 
+    def _all(self) -> list[Child]:
+        return [*self._before, self._child]
+
 
 class Service:
     """A part that is one of the embedded servers."""
+
+    leaving_fd: Final = None
 
     def __init__(self, server: Postgres | Valkey) -> None:
         self._server = server
@@ -113,6 +161,9 @@ class Service:
     def pid(self) -> int | None:
         """Its process."""
         return self._server.pid
+
+    def replace(self) -> None:
+        """A server never leaves by itself."""
 
     def start(self) -> None:
         """Start it and wait until it answers."""
@@ -160,9 +211,9 @@ class Supervisor:
         if self._asked == 1:
             raise StopAsked
 
-    def hurry(self) -> bool:
-        """Whether a second stop was asked for."""
-        return self._asked > 1
+    def asked(self) -> int:
+        """How often a stop was asked for."""
+        return self._asked
 
     def start(self, part: Part) -> None:
         """Start a part and keep it running from now on."""
@@ -204,7 +255,11 @@ class Supervisor:
 
     def _look_after(self, kept: _Kept) -> None:
         part, now = kept.part, time.monotonic()
-        if kept.due_at is None:
+        if kept.due_at is None and part.leaving_fd is not None and _readable(part.leaving_fd):
+            self._say(f"{part.name} is drained: it finishes what it runs, and another one starts in its place.")
+            kept.started_at = now
+            part.replace()
+        elif kept.due_at is None:
             if part.running():
                 return
             if now - kept.started_at > STEADY_S:
@@ -239,4 +294,10 @@ class Supervisor:
                         continue
                     stack.callback(os.close, descriptor)
                     descriptors.append(descriptor)
+                    if kept.part.leaving_fd is not None:
+                        descriptors.append(kept.part.leaving_fd)
             select.select(descriptors, [], [], max(timeout_s, 0))
+
+
+def _readable(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], 0)[0])

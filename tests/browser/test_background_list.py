@@ -61,7 +61,7 @@ def test_a_phone_kills_a_background_process_and_the_teammate_sees_who_did(screen
     live(desk)
     expect(desk.locator("#background .bad")).to_have_text("outlived its kill")
     ended(world)
-    lines = ["Outlived its kill by ben: npm start (9)", "ben ended npm start in the background"]
+    lines = ["Outlived its kill by ben: npm start (9)", "ben ended a background process: npm start"]
     served.reload()
     for page in (desk, phone, watcher, served):
         expect(page.locator("#timeline > .note", has_text="npm")).to_have_text(lines)

@@ -69,7 +69,7 @@ def test_a_long_command_leaves_room_for_its_kill_and_the_focus_goes_on_to_the_ne
     served.reload()
     for one in (page, served):
         expect(one.locator(".tool > header .push").first).to_contain_text("its background ended by ana")
-        expect(one.locator("#timeline > .note").last).to_have_text(f"ana ended {LONG} in the background")
+        expect(one.locator("#timeline > .note").last).to_have_text(f"ana ended a background process: {LONG}")
     page.keyboard.press("Enter")
     expect(page.locator("#background small")).to_contain_text("for ")
     gone(world, world.turn, "b1", 91, "npm start")

@@ -46,7 +46,7 @@ def violations(page: Page) -> list[str]:
 
 def in_both_schemes(page: Page) -> Iterator[str]:
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         yield scheme
     page.emulate_media(color_scheme=None, reduced_motion=None)
 

@@ -55,6 +55,14 @@ class Terminal:
             "It was being stopped already, and has ended.",
         ),
         ({"stopped": False, "joined": False, "turns": [], "note": "idle"}, "Nothing was running."),
+        (
+            {"stopped": True, "joined": False, "turns": ["t"], "note": None, "background": [["t", "a"], ["t", "b"]]},
+            "Stopped. 2 background processes ended with it.",
+        ),
+        (
+            {"stopped": False, "joined": False, "turns": [], "note": "idle", "background": [["t", "a"]]},
+            "No agent was running. 1 background process was ended.",
+        ),
         ({"stopped": False, "joined": False, "turns": [], "note": "not_started"}, "Nothing had started yet."),
         (
             {"stopped": False, "joined": False, "turns": [], "note": "turn_over"},
@@ -70,6 +78,8 @@ def test_a_stop_says_no_more_than_its_receipt(receipt: dict[str, Any], said: str
 def test_a_stop_nobody_waits_for_is_never_called_stopped() -> None:
     said = words.stop_accepted({"accepted": True, "joined": False, "turns": ["t"], "note": None})
     assert said == "Stop asked for; 1 turn will end. Not confirmed yet."
+    said = words.stop_accepted({"accepted": True, "turns": [], "note": "idle", "background": [["t", "a"]]})
+    assert said.endswith("Not confirmed yet.")
 
 
 def test_survivors_are_told_with_the_stop() -> None:
@@ -267,3 +277,14 @@ def test_what_outlived_its_kill_is_named_at_the_call_and_at_the_end_of_the_turn(
     ]
     terminal.event("ProcessesEnded", {"call": "c1", "processes": {"ended": LEFT["surviving"], "surviving": []}})
     assert terminal.text.endswith("processes that had outlived their kill have ended\n")
+
+
+def test_the_history_names_sessions_and_says_when_the_stop_was_asked_as_the_page_does() -> None:
+    item = {
+        "at": "2026-11-30T04:21:13.100000Z", "settled_ms": 600, "request": "r", "session": "s1", "title": "Words",
+        "turn_index": 2, "actor": {"name": "ana", "device": None}, "cause": "person", "phase": "tool",
+        "acknowledged_ms": 20, "steps_kept": 1, "reason": None,
+    }  # fmt: skip
+    asked, session = tables.interruptions([item]).splitlines()[1].split("  ")[:2]
+    assert asked == tables.local_time("2026-11-30T04:21:12.500000Z")
+    assert session == "Words, turn 2 (s1)"

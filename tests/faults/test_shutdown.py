@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.conftest import MakeStack
-from tests.support.model_server import ModelServer, call, say
+from tests.support.model_server import ModelServer, call, say, stall
 from tests.support.running import ENDLESS, Running
 from tests.support.waiting import stays_true
 
@@ -30,3 +30,27 @@ def test_sigterm_ends_a_running_call_and_the_next_worker_goes_on(make_stack: Mak
         stack.start_worker()
         session.until("TurnDone")
         assert server.violations == [] and "shut down" in server.requests[-1].last.text
+
+
+@pytest.mark.rule("J4", "E8")
+def test_a_second_sigterm_leaves_no_grace_and_the_end_is_a_shutdown_all_the_same(
+    make_stack: MakeStack, server: ModelServer
+) -> None:
+    stack = make_stack(webs=0, env={**server.environ(), "STEERWEB_GRACE_S": "600"})
+    server.handler = lambda seen: (
+        [call("shell", command=ENDLESS)] if "Run" in seen.text else [say("Half a reply"), stall()]
+    )
+    runs, thinks = Running.create(), Running.create()
+    runs.submit("Run it.")
+    thinks.submit("Think.")
+    runs.until_grows("f", "g")
+    thinks.until_saved("Half a reply")
+    stack.worker.send(signal.SIGTERM)
+    time_is_over = stack.worker.wait(1)
+    assert not time_is_over, "the command has its grace"
+    stack.worker.send(signal.SIGTERM)
+    terminal = runs.until("TurnInterrupted")
+    assert (terminal.data["cause"], terminal.data["ended_by"]) == ("worker_shutdown", "worker")
+    assert stack.worker.wait(20), "the worker leaves"
+    assert thinks.events("TurnHandedOver")[0].data["at"] == "model"
+    assert thinks.count("TurnInterrupted") == 0

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from steerweb.services import ServiceError
 from steerweb.services.process import Child
+from steerweb.up.at_work import stopping
 from steerweb.up.supervisor import Program, StopAsked, Supervisor
+from tests.support.waiting import wait_until
 
 Heard = list[str]
 
@@ -27,7 +30,7 @@ def until(words: str, heard: Heard) -> Callable[[str], None]:
 
 def sleeper(folder: Path, *argv: str) -> Program:
     child = Child(argv or ["sleep", "600"], log=folder / "sleeper.log", death_signal=signal.SIGKILL)
-    return Program("sleeper", child, 5, lambda: False)
+    return Program("sleeper", child, 5, lambda: 1)
 
 
 def never() -> None:
@@ -71,6 +74,7 @@ class Recorder:
     def __init__(self, name: str, calls: Heard) -> None:
         self.name = name
         self.pid = None
+        self.leaving_fd = None
         self.calls = calls
         self.up = False
         self.failures = 0
@@ -81,6 +85,9 @@ class Recorder:
             self.failures -= 1
             raise ServiceError("The disk is full.")
         self.up = True
+
+    def replace(self) -> None:
+        raise AssertionError("it never leaves")
 
     def running(self) -> bool:
         return self.up
@@ -122,8 +129,54 @@ def test_a_service_that_cannot_start_again_is_tried_until_it_can() -> None:
 def test_a_part_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     child = Child(["sh", "-c", "trap '' TERM; echo on; while :; do sleep 1; done"], log=tmp_path / "log",
                   death_signal=signal.SIGKILL)  # fmt: skip
-    part = Program("stubborn", child, 0.3, lambda: False)
+    part = Program("stubborn", child, 0.3, lambda: 1)
     supervisor = Supervisor(lambda _text: None)
     supervisor.start(part)
     supervisor.stop()
     assert not part.running()
+
+
+def test_what_takes_no_more_work_is_replaced_at_once_and_ends_beside_its_successor(tmp_path: Path) -> None:
+    heard: Heard = []
+    leaving, says = os.pipe()
+    script = f"test -e {tmp_path}/told || {{ touch {tmp_path}/told; printf . >&{says}; }}; exec sleep 600"
+    child = Child(["bash", "-c", script], log=tmp_path / "log", death_signal=signal.SIGKILL, pass_fds=(says,))
+    part = Program("worker 1", child, 5, lambda: 1, leaving=leaving)
+    supervisor = Supervisor(until("is drained", heard))
+    supervisor.start(part)
+    first = part.pid
+    with pytest.raises(StopAsked):
+        supervisor.run(never)
+    part.replace()
+    assert part.running() and part.pid != first
+    assert part.pids == [first, part.pid]
+    supervisor.stop()
+    assert part.pids == []
+
+
+def test_a_second_request_is_handed_on_and_a_third_kills(tmp_path: Path) -> None:
+    asked = 1
+    script = "trap 'echo told >>heard' TERM; echo on; while :; do sleep 0.05; done"
+    child = Child(["bash", "-c", script], log=tmp_path / "log", death_signal=signal.SIGKILL, cwd=tmp_path)
+    part = Program("worker 1", child, 600, lambda: asked, hurried_s=600)
+    part.start()
+    wait_until(lambda: "on" in child.tail(), "the trap")
+    part.ask_to_stop()
+    stopping = threading.Thread(target=part.stop)
+    stopping.start()
+    told = tmp_path / "heard"
+    wait_until(lambda: told.exists(), "the first request")
+    asked = 2
+    wait_until(lambda: told.read_text() == "told\ntold\n", "the second request")
+    assert part.running()
+    asked = 3
+    stopping.join(20)
+    assert not part.running()
+
+
+def test_what_up_says_at_ctrl_c_names_what_it_waits_for() -> None:
+    assert stopping([], 20) == "Stopping. No command runs; all turns go on with the next start."
+    assert stopping(["Tests", "Tests", "a\x1b[31mb"], 20).startswith(
+        "Stopping. It waits up to 20 s for 3 running commands (“Tests”, “a [31mb”); what takes longer is ended and its "
+        "turn interrupted. Ctrl-C again: it is ended now; "
+    )

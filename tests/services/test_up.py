@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
+import psycopg
 import pytest
 
 from steerweb.runtime import read_record
@@ -79,7 +81,7 @@ class RunningUp:
 
     def wait_until_complete(self) -> dict[str, psutil.Process]:
         """All its descendants, once it is ready and every part is there."""
-        self.wait_for("Ctrl-C stops everything")
+        self.wait_for("Ctrl-C stops everything.")
         wait_until(lambda: len(self.children()) == len(PARTS), "every part", 30)
         return self.children()
 
@@ -222,3 +224,57 @@ def test_in_the_network_it_says_that_its_address_leads_here(tmp_path: Path) -> N
         assert answers(lan.url())
     finally:
         lan.end()
+
+
+def steerweb(data: Path, *arguments: str, **env: str) -> str:
+    """One of the commands beside a running `up`; what it printed."""
+    argv = [sys.executable, "-m", "steerweb", *arguments]
+    done = subprocess.run(
+        argv, env=environment(STEERWEB_DATA=str(data), **env), cwd=REPOSITORY, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert not done.stderr, done.stderr
+    return done.stdout.strip()
+
+
+def rows(data: Path, query: str) -> list[tuple[Any, ...]]:
+    record = read_record(data)
+    assert record is not None
+    with psycopg.connect(record.database_url) as connection:
+        return connection.execute(query).fetchall()
+
+
+@pytest.mark.timeout(400)  # two starts, and the demonstration up to its long command
+@pytest.mark.rule("J4", "E8")
+def test_a_drained_worker_has_a_successor_at_once_and_ctrl_c_says_what_it_waits_for(tmp_path: Path) -> None:
+    up = RunningUp(tmp_path / "data")
+    again = None
+    try:
+        up.wait_until_complete()
+        name = rows(up.data, "SELECT username FROM person")[0][0]
+        token = steerweb(up.data, "token", "create", "--user", name, "--name", "test")
+        session = steerweb(up.data, "new", "--model", "demo:", "--title", "The long one", STEERWEB_TOKEN=token)
+        steerweb(up.data, "send", session, "Go.", STEERWEB_TOKEN=token)
+        command = "SELECT w.id FROM running_turn r JOIN worker w ON w.id = r.worker WHERE phase = 'tool'"
+        wait_until(lambda: rows(up.data, command + " AND r.since < now() - interval '5 s'"), "the long command", 90)
+        [[first]] = rows(up.data, command)
+        assert "1 turn, 1 in a command" in steerweb(up.data, "drain", "--timeout", "0")
+        up.wait_for("another one starts in its place")
+        wait_until(lambda: rows(up.data, "SELECT 1 FROM worker WHERE NOT draining"), "its successor", 30)
+        assert rows(up.data, command) == [(first,)], "the command goes on where it is"
+        other = steerweb(up.data, "new", "--model", "demo:", STEERWEB_TOKEN=token)
+        steerweb(up.data, "send", other, "Go.", STEERWEB_TOKEN=token)
+        started = f"SELECT 1 FROM event WHERE type = 'TurnStarted' AND session_id = '{other}'"
+        wait_until(lambda: rows(up.data, started), "a turn of another session", 30)
+        up.process.send_signal(signal.SIGINT)
+        up.wait_for("The long one")
+        up.process.send_signal(signal.SIGINT)
+        assert up.process.wait(40) == 0
+        again = RunningUp(up.data)
+        again.wait_until_complete()
+        query = f"SELECT facts FROM event WHERE type = 'TurnInterrupted' AND session_id = '{session}'"
+        assert [b"worker_shutdown" in facts for (facts,) in rows(up.data, query)] == [True]
+    finally:
+        for running in filter(None, (again, up)):
+            if running.process.poll() is None:
+                running.end()

@@ -1,5 +1,6 @@
 """The sweep's look, one by one: what it ends, what it leaves for the next look, and what counts as proof."""
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from sessions_app.ids import new_id
 from sessions_app.log import db, stream
 from sessions_app.worker import sweep as module
 from sessions_app.worker.place import place
@@ -222,3 +224,28 @@ def test_a_turn_that_its_living_worker_knows_nothing_of_is_ended() -> None:
     assert not ended(running)
     [terminal] = forgotten.events("TurnInterrupted")
     assert (terminal.data["cause"], terminal.data["ended_by"]) == ("worker_lost", "worker")
+
+
+@pytest.mark.rule("J2", "J3")
+def test_a_worker_whose_process_is_gone_is_dead_at_once_and_one_whose_process_is_there_is_not() -> None:
+    dead, living = World.create(), World.create()
+    for world in (dead, living):
+        world.start()
+        world.plan("a")
+        world.start_tool("a")
+    there = new_id()
+    gone = subprocess.Popen(["/bin/true"])
+    gone.wait()
+    with db.cursor("write") as cur:  # both have an hour of their lease left
+        cur.execute("UPDATE worker SET boot_id = %s, pid = %s WHERE id = %s", (place(), gone.pid, WORKER))
+        cur.execute(
+            """INSERT INTO worker (id, host, boot_id, pid, warden_pid, isolation, beat_at, alive_until)
+               SELECT %s, host, boot_id, %s, 0, '', beat_at, alive_until FROM worker WHERE id = %s""",
+            (there, os.getpid(), WORKER),
+        )
+        cur.execute("UPDATE running_turn SET worker = %s WHERE turn = %s", (there, living.turn))
+    Sweep().look()
+    assert (ended(dead), ended(living)) == (True, False)
+    [terminal] = dead.events("TurnInterrupted")
+    assert (terminal.data["cause"], terminal.data["ended_by"]) == ("worker_lost", "sweep")
+    assert terminal.data["processes"]["unknown"] is False

@@ -46,6 +46,8 @@ def background_ended(state: State, command: BackgroundEnded, context: Context) -
     if command.unknown:
         processes["unknown"] = True
     data = {"call": command.call, "processes": processes, "background": True}
+    if command.why and listed.killer is None:
+        data["why"] = command.why
     ended = Draft("ProcessesEnded", data, command.loop, command.turn)
     if listed.killer is not None:
         ended = replace(ended, actor=actor_from(listed.killer["actor"]), cause=listed.killer["cause"])

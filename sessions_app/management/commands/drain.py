@@ -17,9 +17,9 @@ LOOK_S: Final = 0.5
 
 class Command(DatabaseCommand):
     help = (
-        "restart workers without interrupting a turn: they take no new ones, running commands go on to their end, "
-        "everything else moves to other workers; each worker, and what it has running in the background, ends when it "
-        "has no turn left, and whatever keeps it running starts a new one (exit code 1: the time was over first)"
+        "take workers out of service without interrupting a turn: running commands go on to their end, everything else "
+        "moves to other workers (`up` starts one in its place at once), and each drained worker, with what it has "
+        "running in the background, ends when it has no turn left (exit code 1: the time was over first)"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -3,11 +3,15 @@
 import os
 import warnings
 from argparse import ArgumentParser
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
+
+from steerweb.runtime import LEAVING_FD
 
 
 class Command(BaseCommand):
@@ -32,7 +36,14 @@ class Command(BaseCommand):
 
         keep_private()  # what tools run as may be this very user, and our environment holds the providers' keys
         warnings.simplefilter("ignore", SecurityWarning)  # what tools run as is said on the page, in words
-        entry.start(Worker(settings.DATABASE_URL, Path(settings.DATA_DIR), options["turns"], options["grace"]))
+        data = Path(settings.DATA_DIR)
+        entry.start(Worker(settings.DATABASE_URL, data, options["turns"], options["grace"], _leaving()))
         # Four threads suffice: a task only hands its loop over.
         arguments = ["--quiet", "worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"]
         app.start([*arguments, "--without-gossip", "--without-mingle", "--without-heartbeat"])
+
+
+def _leaving() -> Callable[[], object] | None:
+    """How to tell the `up` that started this worker that another one is needed beside it."""
+    descriptor = os.environ.pop(LEAVING_FD, "")
+    return partial(os.write, int(descriptor), b".") if descriptor else None

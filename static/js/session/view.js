@@ -66,6 +66,7 @@ export class View {
     this.background = new Map();
     /** @type {Map<string, Actor>} who ended what ran there, once it has ended */
     this.gone = new Map();
+    this.closed = false; // what ran in the background ends a moment later
   }
 
   /** One event further. Each event is applied once, in order. @param {LogEvent} event */
@@ -464,6 +465,7 @@ export class View {
     for (const [id, rule] of older.rules) if (!this.rules.has(id)) this.rules.set(id, rule);
     for (const [id, place] of older.places) if (!this.places.has(id)) this.places.set(id, place);
     for (const [id, task] of older.tasks) if (!this.tasks.has(id)) this.tasks.set(id, task);
+    this.closed ||= older.closed;
     for (const [id, left] of older.background) {
       const known = this.background.get(id);
       if (!known?.command) this.background.set(id, { ...left, surviving: known?.surviving ?? left.surviving });

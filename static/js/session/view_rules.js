@@ -106,10 +106,11 @@ export function memberWords(view, { by, person, role }) {
   return `${actorName(by)} ${role ? `made ${whom} an ${role}` : `removed ${whom}`}`;
 }
 
-/** How what ran in the background ended, by what its agent wrote, as soon as that is known. @param {View} view @param {{ of: string, processes: any, by: import("./state.js").Actor }} gone */
-export function goneWords(view, { of, processes, by }) {
-  const command = view.background.get(of)?.command || "";
-  return { words: backgroundWords(processes, by, command), title: command };
+/** How what ran in the background ended, by what its agent wrote, as soon as that is known. @param {View} view @param {{ of: string, data: any, by: import("./state.js").Actor, closed: boolean }} gone */
+export function goneWords(view, { of, data, by, closed }) {
+  const left = view.background.get(of);
+  const command = left?.command || "";
+  return { words: backgroundWords(data, by, { command, left: left?.processes, closed }), title: command };
 }
 
 /** @type {Record<string, Rule>} */
@@ -119,7 +120,10 @@ export const RULES = {
     if (event.data.title && !made) view.note(event, { words: `${actorName(event.actor)} named this session `, quote: event.data.title });
     if (event.data.closing) view.note(event, { words: `${actorName(event.actor)} is closing this session` });
   },
-  SessionClosed: (view, event) => view.note(event, { words: "This session is closed. Its record stays." }),
+  SessionClosed(view, event) {
+    view.closed = true;
+    view.note(event, { words: "This session is closed. Its record stays." });
+  },
   SessionCreated: (view, event) => void (view.createdBy = event.cause),
   MemberChanged(view, event) {
     const first = event.cause !== null && event.cause === view.createdBy; // whoever creates a session owns it: no news
@@ -221,6 +225,7 @@ export const RULES = {
   TurnInterrupted(view, event, turn) {
     cutOff(view, event, turn);
     ended(view, event, turn, "stopped");
+    for (const item of turn.items) if (item.outcome?.outcome === "interrupted") view.put(turn, item.key, item.kind, { outcome: { ...item.outcome, cause: event.data.cause } });
     view.stops.get(event.data.request)?.ends.push(event);
     view.put(turn, "end", "stopped", { event, actor: event.data.request ? event.actor : null });
     left(view, event, turn);
@@ -252,7 +257,7 @@ export const RULES = {
       if (turn && settled) view.put(turn, settled.key, "tool", { gone: event.actor });
     }
     if (!turn || left || processes.surviving.length || event.actor.kind !== "system") {
-      const gone = { of: `${event.turn} ${call}`, processes, by: event.actor };
+      const gone = { of: `${event.turn} ${call}`, data: event.data, by: event.actor, closed: view.closed };
       view.note(event, { gone, ...goneWords(view, gone), bad: processes.surviving.length > 0 }, null);
     } else {
       view.put(turn, `n:${event.seq}`, "note", { words: "Processes that had outlived their kill have ended." });
