@@ -70,5 +70,5 @@ def _path_offers(path: str) -> tuple[RuleSpec, ...]:
 
 def _path(path: str) -> str | None:
     """The path without detours; None for one that leads out of where it starts, or nowhere."""
-    normal = normpath(path.strip())
+    normal = re.sub("^/+", "/", normpath(path.strip()))  # normpath leaves two slashes, which mean one
     return None if normal in (".", "/") or normal.split("/")[0] == ".." else normal

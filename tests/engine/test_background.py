@@ -221,3 +221,94 @@ def test_what_outlived_its_kill_is_off_the_list_once_its_warden_says_that_it_has
     memory.do(c.SurvivorsEnded(turn, LOOP, "a", SERVER), WORKER)
     assert memory.loop.background == ()
     assert memory.events("ProcessesEnded")[-1].actor == BEN
+
+
+@pytest.mark.rule("E13", "A9")
+def test_a_kill_s_receipt_names_the_call_and_the_audit_that_it_joined() -> None:
+    memory = serving()
+    first, second = memory.do(c.KillProcesses("a"), BEN), memory.do(c.KillProcesses("a"), ANA)
+    assert (first.receipt, first.audit) == ({"call": "a", "joined": False}, None)
+    assert (second.receipt, second.audit) == ({"call": "a", "joined": True}, "joined")
+
+
+@pytest.mark.rule("E13", "J6")
+def test_an_end_that_nobody_can_tell_of_says_so_and_one_that_is_known_does_not() -> None:
+    known, lost = serving(), serving()
+    gone(known)
+    gone(lost, unknown=True)
+    assert known.data("ProcessesEnded")[-1]["processes"] == {"ended": SERVER, "surviving": [], "background": []}
+    assert lost.data("ProcessesEnded")[-1]["processes"] == {
+        "ended": SERVER, "surviving": [], "background": [], "unknown": True,
+    }  # fmt: skip
+
+
+@pytest.mark.rule("E13", "C1")
+def test_only_the_named_call_of_the_named_turn_can_be_about_to_settle() -> None:
+    memory = Memory()
+    turn = memory.start()
+    memory.plan("a", "b")
+    memory.call("a")
+    for report in (
+        c.BackgroundEnded(turn, LOOP, "b", SERVER), c.BackgroundEnded(turn, "gone", "a", SERVER),
+        c.BackgroundEnded("another", LOOP, "a", SERVER),
+    ):  # fmt: skip
+        refused = memory.refused(report, WORKER)
+        assert (refused.code, refused.data) == ("stale", {"call": report.call})
+    idle = Memory()
+    assert idle.refused(c.BackgroundEnded(turn, LOOP, "a", SERVER), WORKER).code == "stale"
+
+
+@pytest.mark.rule("E13", "E2")
+def test_a_stop_names_what_it_ends_in_the_background_whether_a_turn_runs_or_only_waits() -> None:
+    for running in (True, False):
+        memory = serving()
+        turn = memory.events("ToolSettled")[0].turn
+        entry = memory.submit("next")
+        if running:
+            memory.resume()
+        receipt = memory.stop(BEN, then=c.Then("n", "this first"))
+        assert receipt["background"] == [[turn, "a"]]
+        assert receipt["input"] == "n"
+        assert receipt["note"] == (None if running else "not_started")
+        assert [event.actor for event in memory.events("KillRequested")] == [BEN]
+        assert memory.loop.background[0].killer is not None
+        assert memory.inbox == (["n"] if running else ["n", f"-{entry}"])
+
+
+@pytest.mark.rule("E13", "A5")
+def test_what_settles_while_a_stop_is_due_is_killed_by_that_stop() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.stop(BEN)
+    memory.end(settlements={"a": c.Settlement("ok", "serving", processes=KEPT)})
+    (killed,), (stop,) = memory.events("KillRequested"), memory.events("InterruptRequested")
+    assert (killed.actor, killed.cause) == (BEN, stop.cause)
+
+
+@pytest.mark.rule("E13", "E7")
+def test_what_outlived_its_kill_ends_in_the_loop_that_started_it() -> None:
+    memory = serving()
+    memory.do(c.KillProcesses("a"), BEN)
+    turn = memory.events("ToolSettled")[0].turn or ""
+    memory.do(c.SurvivorsEnded(turn, LOOP, "a", SERVER), WORKER)
+    event = memory.events("ProcessesEnded")[-1]
+    assert (event.loop, event.turn, event.data["background"]) == (LOOP, turn, True)
+
+
+@pytest.mark.rule("E13", "G3")
+def test_what_a_closed_delegate_left_running_is_killed_once_as_its_parents() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate()
+    memory.resume()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a", processes=KEPT)
+    memory.begin()
+    memory.answer("It serves.")
+    assert memory.loop.background == ()
+    memory.do(c.KillProcesses("a"), BEN)
+    assert [event.loop for event in memory.events("KillRequested")] == [LOOP]

@@ -3,6 +3,7 @@
 import pytest
 
 from sessions_app.engine import commands as c
+from sessions_app.engine.actors import Actor
 from sessions_app.engine.transcript import Transcript
 from tests.engine.harness import ANA, BEN, BOT, LOOP, WORKER, Memory
 from tests.engine.invariants import check
@@ -630,3 +631,244 @@ def test_what_an_idle_delegate_held_goes_back_as_the_act_of_who_stopped_its_pare
     memory.stop(BEN)
     memory.end()
     assert memory.events("InputCancelled")[-1].actor == BEN
+
+
+def waiting_child() -> tuple[Memory, str, str]:
+    """A delegate has answered and has a person's message left, which has not started: memory, its loop, the message."""
+    memory, (_, child) = family()
+    human = memory.submit("and the folders?")
+    memory.answer("seven files")
+    assert memory.loop.status == "idle"
+    return memory, child, human
+
+
+@pytest.mark.rule("G1", "G4")
+def test_a_delegating_call_s_answer_says_what_became_of_it() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(LOOP, limits={"delegates": 1}), ANA)
+    memory.start()
+    memory.plan_delegates("a", "b")
+    answers = []
+    for call in ("a", "b"):
+        child = c.Child(memory.new_id("loop-"), memory.new_id("i"), call)
+        start = c.StartTool(memory.turn.id, memory.turn.epoch, 1, call, {"task": call}, child=child)
+        answers.append(memory.do(start, WORKER).receipt)
+    assert answers == [{"marked": False, "outcome": "started"}, {"marked": False, "outcome": "settled"}]
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["code"]) == ("error", "delegate_limit")
+    assert "at most 1 delegates" in settled["output"]
+
+
+@pytest.mark.rule("G4", "I1")
+def test_a_limit_on_delegates_that_is_changed_counts_from_the_next_turn_on() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("a")
+    memory.do(c.ChangeLoop(LOOP, limits={"delegates": 1e-3}), ANA)
+    assert memory.delegate("a") in memory.state.loops
+
+
+@pytest.mark.rule("G3", "E2")
+def test_a_delegate_emptied_under_a_parent_that_is_being_stopped_gives_no_result() -> None:
+    memory, child, human = waiting_child()
+    memory.stop()
+    memory.do(c.RetractInput(human), ANA)
+    assert memory.closed(child)
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["call"], settled["outcome"], settled["output"]) == ("d", "interrupted", "")
+    check(memory)
+
+
+@pytest.mark.rule("G3", "A3")
+def test_a_delegate_s_last_answer_that_was_erased_is_no_result() -> None:
+    memory, _, human = waiting_child()
+    memory.erase(memory.events("StepDone")[-1].seq)
+    memory.do(c.RetractInput(human), ANA)
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["output"]) == ("ok", "")
+
+
+@pytest.mark.rule("G3", "K1")
+def test_what_waits_in_a_delegate_goes_back_because_the_session_or_because_its_loop_closed() -> None:
+    for closing in (True, False):
+        memory, child, human = waiting_child()
+        if closing:
+            memory.close()
+        else:
+            memory.stop()
+        memory.at = LOOP
+        memory.end()
+        event = memory.events("InputCancelled")[-1]
+        assert (event.loop, event.data["input"]) == (child, human)
+        assert event.data["reason"] == ("session_closed" if closing else "loop_closed")
+
+
+@pytest.mark.rule("G3")
+def test_an_idle_delegate_closes_at_once_though_another_is_still_at_work() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("a", "b")
+    first, second = memory.delegate("a"), memory.delegate("b")
+    memory.at = first
+    memory.resume()
+    memory.submit("and the folders?")
+    memory.answer("seven files")
+    memory.at = second
+    memory.resume()
+    memory.stop()
+    memory.at = LOOP
+    assert memory.end() == {"outcome": "waiting"}
+    assert memory.closed(first)
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["call"], settled["outcome"]) == ("a", "interrupted")
+    assert settled["output"] == "It ended with the turn that had delegated it."
+    check(memory)
+
+
+@pytest.mark.rule("G3", "E2")
+def test_a_call_whose_delegate_has_only_something_waiting_is_interrupted_with_a_turn_that_nobody_has() -> None:
+    memory, child, _ = waiting_child()
+    memory.at = LOOP
+    memory.hand_over("delegate")
+    memory.stop()
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["call"], settled["outcome"]) == ("d", "interrupted")
+    assert settled["output"] == "It ended with the turn that had delegated it."
+    assert memory.closed(child)
+    check(memory)
+
+
+@pytest.mark.rule("G3", "E8")
+def test_a_failing_parent_takes_its_delegate_along_by_a_request_that_says_why() -> None:
+    memory, (_, child) = family()
+    below = memory.turn.id
+    memory.at = LOOP
+    fail = c.Fail(memory.turn.id, memory.turn.epoch, "provider_error", "no", request="r")
+    assert memory.do(fail, WORKER).receipt == {"marked": False, "outcome": "waiting"}
+    assert memory.data("InterruptRequested") == [{
+        "request": "r", "scope": LOOP, "turns": [below], "queue": "run", "phases": {below: "model"}, "cause": "parent",
+    }]  # fmt: skip
+    memory.at = child
+    memory.end()
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["call"], settled["outcome"], settled["output"]) == ("d", "interrupted", "")
+
+
+@pytest.mark.rule("G3", "A5")
+@pytest.mark.parametrize("who", [BEN, Actor("token", "t", "CI"), Actor("admin", "k", "Kim")])
+def test_a_parent_is_told_who_stopped_its_delegate(who: Actor) -> None:
+    memory, (_, child) = family()
+    memory.stop(who, loop=child)
+    memory.end()
+    assert memory.data("ToolSettled")[-1]["output"] == f"{who.name} stopped the delegate."
+
+
+@pytest.mark.rule("G3", "B7")
+def test_a_parent_is_told_what_its_delegate_used_up_and_how_it_failed() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate("d")
+    memory.do(c.ChangeLoop(memory.at, limits={"steps": 1}), ANA)
+    memory.resume()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a")
+    memory.begin()
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["code"]) == ("error", "budget")
+    assert settled["output"] == "The delegate has used up its limit (steps)."
+    memory, _ = family()
+    memory.fail("provider_error", "no answer")
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["code"]) == ("error", "provider_error")
+    assert settled["output"] == "The delegate failed: no answer"
+
+
+@pytest.mark.rule("G3", "J2")
+def test_a_parent_is_told_no_person_where_a_delegate_s_worker_was_shut_down() -> None:
+    memory, _ = family()
+    memory.end("sweep", cause="worker_shutdown")
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["output"]) == ("interrupted", "")
+
+
+@pytest.mark.rule("G3")
+def test_a_delegate_goes_on_for_people_only() -> None:
+    memory, (_, child) = family()
+    machine = memory.submit("more", BOT)
+    memory.answer("seven files")
+    assert memory.closed(child)
+    assert [each["input"] for each in memory.data("InputCancelled")] == [machine]
+    assert memory.data("ToolSettled")[-1]["outcome"] == "ok"
+
+
+@pytest.mark.rule("B7", "G3")
+def test_a_parent_s_time_runs_again_once_its_last_delegate_has_ended() -> None:
+    memory, _ = family()
+    memory.answer("seven files")
+    memory.at = LOOP
+    assert memory.turn.asked_ms is None
+
+
+@pytest.mark.rule("B7", "J4")
+def test_a_turn_resumed_while_its_delegate_works_goes_on_waiting() -> None:
+    memory, (_, child) = family()
+    memory.at = LOOP
+    since = memory.turn.asked_ms
+    memory.hand_over("delegate")
+    assert memory.claim()["claimed"]
+    assert memory.turn.asked_ms == since
+    memory.at = child
+    memory.answer("seven files")
+    memory.at = LOOP
+    assert memory.turn.asked_ms is None
+
+
+@pytest.mark.rule("A1", "E2")
+def test_a_stop_says_that_a_turn_waits_for_its_delegate() -> None:
+    memory, _ = family()
+    below = memory.turn.id
+    memory.at = LOOP
+    above = memory.turn.id
+    memory.stop()
+    assert memory.data("InterruptRequested")[0]["phases"] == {below: "model", above: "delegate"}
+
+
+@pytest.mark.rule("E1", "E5")
+def test_a_stop_may_name_a_loop_and_a_turn_below_it() -> None:
+    memory, (_, child) = family()
+    below = memory.turn.id
+    memory.at = LOOP
+    above = memory.turn.id
+    receipt = memory.stop(BEN, loop=LOOP, turn=below, then=c.Then("n", "this first"))
+    assert (receipt["accepted"], receipt["turns"]) == (True, [below])
+    assert memory.events("InputQueued")[-1].loop == LOOP, "what is sent with it goes to the loop that was named"
+    again = memory.stop(ANA, loop=LOOP, turn=below, then=c.Then("m", "and this"))
+    assert (again["joined"], again["note"], again["input"]) == (True, "joined", "m")
+    assert memory.stop(BEN, loop=child, turn=below)["joined"]
+    assert memory.stop(BEN, loop=child, turn=above)["note"] == "turn_over"
+
+
+@pytest.mark.rule("E3")
+def test_a_stop_of_what_is_stopped_in_part_joins_that_part_and_says_so() -> None:
+    memory, (_, child) = family()
+    below = memory.turn.id
+    first = memory.stop(BEN, loop=child)
+    memory.at = LOOP
+    second = memory.stop(ANA)
+    assert (first["note"], second["note"]) == (None, "joined")
+    assert (second["accepted"], second["turns"]) == (True, [below, memory.turn.id])
+
+
+@pytest.mark.rule("E11", "G3")
+def test_a_delegate_stopped_before_it_has_started_gives_its_task_back_as_closed() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    child = memory.delegate("d", "count the files")
+    receipt = memory.stop(BEN, loop=child)
+    assert receipt["note"] == "not_started"
+    assert [each["reason"] for each in memory.data("InputCancelled")] == ["loop_closed"]
+    settled = memory.data("ToolSettled")[-1]
+    assert (settled["outcome"], settled["output"]) == ("interrupted", "Ben stopped the delegate.")

@@ -56,6 +56,10 @@ def test_a_prefix_covers_whole_words_of_one_command(command: str, covered: bool)
         ("docs/../../outside", []),
         (".", []),
         ("", []),
+        ("/", []),
+        ("//", []),
+        ("/a.md", ["/a.md"]),
+        ("//a.md", ["/a.md"]),
     ],
 )
 def test_what_is_offered_for_a_path(path: str, offered: list[str]) -> None:

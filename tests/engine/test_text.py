@@ -77,3 +77,26 @@ def test_clean_json_reaches_every_string_and_loses_none() -> None:
     assert cleaned == {"a\ufffd": ["x", {"y": ROCKET}, 1, None, True], "a\ufffd\ufffd": "second", "n": 1.5}
     assert clean_json({"ok": ["fine"]}) == ({"ok": ["fine"]}, False)
     json.dumps(cleaned, ensure_ascii=False).encode()
+
+
+@pytest.mark.rule("A6")
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0, 1e300, -1e300, 0.5])
+def test_a_number_that_fits_stays_the_number_it_is(number: float) -> None:
+    assert clean_json([number]) == ([number], False)
+
+
+@pytest.mark.rule("A6")
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, float("inf"), float("-inf"), float("nan")])
+def test_a_number_that_does_not_fit_becomes_its_text(number: float) -> None:
+    assert clean_json([number]) == ([str(number)], True)
+
+
+@pytest.mark.rule("A6")
+@pytest.mark.scenario("D47")
+@pytest.mark.parametrize("high", [chr(0xD800), chr(0xDBFF)])
+def test_every_first_half_waits_and_nothing_else_does(high: str) -> None:
+    stream = TextStream()
+    assert (stream.feed("ab"), stream.replaced) == ("ab", False)
+    assert stream.feed("c" + high) == "c"
+    assert stream.feed("\udc00") == (high + "\udc00").encode("utf-16", "surrogatepass").decode("utf-16")
+    assert stream.feed("d\udc00") == "d\ufffd", "a second half waits for nothing"

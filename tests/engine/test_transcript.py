@@ -9,7 +9,7 @@ from sessions_app.engine import commands as c
 from sessions_app.engine.actors import Actor
 from sessions_app.engine.transcript import Transcript
 from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
-from tests.engine.harness import ANA, BEN, Memory
+from tests.engine.harness import ANA, BEN, LOOP, Memory
 
 OUTCOMES: tuple[Any, ...] = ("ok", "error", "denied", "interrupted", "not_run", "lost")
 
@@ -329,3 +329,135 @@ def test_a_transcript_that_holds_a_text_erased_since_says_so() -> None:
     fresh.feed([*now, erased])
     assert not fresh.stale
     assert fresh.entries == [UserEntry("[erased]"), AssistantEntry("hi")]
+
+
+@pytest.mark.rule("A3")
+def test_a_text_erased_stays_a_reason_to_begin_anew_whatever_is_erased_next() -> None:
+    memory = Memory()
+    memory.start("a pasted key")
+    held = Transcript()
+    held.feed(memory.log)
+    queued = memory.events("InputQueued")[0].seq
+    memory.do(c.Erase(queued, "a key"), ANA)
+    memory.do(c.Erase(memory.events("TurnStarted")[0].seq, "it has no text"), ANA)
+    held.feed(memory.log[-2:])
+    assert held.stale
+
+
+@pytest.mark.rule("A3")
+def test_a_reason_that_was_erased_is_not_told() -> None:
+    memory = Memory()
+    memory.start()
+    memory.stop(BEN, reason="secret")
+    memory.end()
+    memory.erase(memory.events("TurnInterrupted")[0].seq)
+    memory.start("next")
+    assert "reason" not in entries(memory)[-1].text
+    assert "erased" not in entries(memory)[-1].text
+
+
+@pytest.mark.rule("A3")
+def test_what_is_not_there_to_be_told_is_said_to_be_erased() -> None:
+    """A transcript that begins in the middle of a log knows no text and no sender of before."""
+    memory = Memory()
+    memory.submit("hello")
+    memory.submit("and more", delivery="fold")
+    memory.steer("left")
+    before = len(memory.log)
+    memory.resume()
+    told = Transcript()
+    told.feed(memory.log[before:])
+    assert told.entries == [
+        UserEntry("[erased]"),
+        UserEntry("[Message from somebody while you work]\n[erased]", interrupt=True),
+        UserEntry("[erased]"),
+    ]
+
+
+@pytest.mark.rule("C3", "M")
+def test_settings_that_say_nothing_of_cut_off_replies_leave_that_as_it_was() -> None:
+    memory = Memory(settings={"stop_queue": "hold"})
+    told = Transcript(keep_partial=True)
+    told.feed(memory.log)
+    assert told.keep_partial is True
+    memory.do(c.ChangeSession(settings={"stop_queue": "clear"}), ANA)
+    told.feed(memory.log[-1:])
+    assert told.keep_partial is True
+    memory.do(c.ChangeSession(settings={"keep_partial_reply": False}), ANA)
+    told.feed(memory.log[-1:])
+    assert told.keep_partial is False
+
+
+@pytest.mark.rule("I1")
+def test_the_mode_is_that_of_the_loop_and_then_the_one_chosen_last() -> None:
+    memory = Memory()
+    memory.mode("plan")
+    modes = []
+    for count in (2, 3):  # the loop's start is the second event
+        told = Transcript()
+        told.feed(memory.log[:count])
+        modes.append(told.mode)
+    assert modes == ["auto", "plan"]
+
+
+@pytest.mark.rule("I1")
+def test_model_and_instructions_changed_one_after_the_other_both_count_from_the_next_turn_on() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(LOOP, model="demo:two"), ANA)
+    memory.do(c.ChangeLoop(LOOP, instructions="Be short."), ANA)
+    memory.start()
+    told = Transcript()
+    told.feed(memory.log)
+    assert (told.model, told.instructions) == ("demo:two", "Be short.")
+
+
+@pytest.mark.rule("C4")
+def test_calls_are_unsettled_until_they_have_settled() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a", "b")
+    memory.call("a")
+    memory.settle("a")
+    told = Transcript()
+    told.feed(memory.log)
+    assert [call.id for call in told.unsettled] == ["b"]
+    before = len(memory.log)
+    memory.call("b")
+    memory.settle("b")
+    told.feed(memory.log[before:])
+    assert told.unsettled == ()
+
+
+@pytest.mark.rule("C4")
+@pytest.mark.parametrize("output", ["  indented", "X marks it", "Xn"])
+def test_an_exit_status_changes_no_character_of_the_output(output: str) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a", "error", output, exit=2)
+    assert results(memory)[0].text == f"{output}\n[exit status 2]"
+
+
+@pytest.mark.rule("C3")
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_note_on_a_stop_is_one_in_brackets(keep: bool) -> None:
+    memory = Memory(settings={"keep_partial_reply": keep})
+    memory.start()
+    memory.stop(BEN)
+    memory.end(cut_off={"text": "Roses"})
+    memory.start("next")
+    rest = "stands above." if keep else "is not part of this conversation."
+    assert entries(memory)[-1].text == (
+        f"[Your last turn was stopped by Ben before you had finished. Your unfinished reply {rest}]\n\nnext"
+    )
+
+
+@pytest.mark.rule("C3")
+def test_the_note_on_a_fault_is_one_in_brackets() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.fail()
+    memory.start("next")
+    assert entries(memory)[-1].text == ("[Your last turn ended by a technical fault before you had finished.]\n\nnext")
