@@ -872,3 +872,14 @@ def test_a_delegate_stopped_before_it_has_started_gives_its_task_back_as_closed(
     assert [each["reason"] for each in memory.data("InputCancelled")] == ["loop_closed"]
     settled = memory.data("ToolSettled")[-1]
     assert (settled["outcome"], settled["output"]) == ("interrupted", "Ben stopped the delegate.")
+
+
+@pytest.mark.rule("J6", "G3")
+def test_what_nobody_knows_of_a_lost_delegate_s_processes_its_parent_s_end_says_too() -> None:
+    memory, _ = family()
+    memory.end("sweep", cause="worker_lost", unknown=True)
+    memory.at = LOOP
+    memory.begin()
+    memory.answer("Then without.")
+    (done,) = memory.data("TurnDone")
+    assert done["processes"] == {"ended": [], "surviving": [], "unknown": True}
