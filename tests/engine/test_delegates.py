@@ -663,9 +663,10 @@ def test_a_delegating_call_s_answer_says_what_became_of_it() -> None:
 def test_a_limit_on_delegates_that_is_changed_counts_from_the_next_turn_on() -> None:
     memory = Memory()
     memory.start()
-    memory.plan_delegates("a")
-    memory.do(c.ChangeLoop(LOOP, limits={"delegates": 1e-3}), ANA)
-    assert memory.delegate("a") in memory.state.loops
+    memory.plan_delegates("a", "b")
+    memory.delegate("a")
+    memory.do(c.ChangeLoop(LOOP, limits={"delegates": 1}), ANA)
+    assert memory.delegate("b") in memory.state.loops
 
 
 @pytest.mark.rule("G3", "E2")
