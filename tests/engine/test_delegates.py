@@ -663,9 +663,10 @@ def test_a_delegating_call_s_answer_says_what_became_of_it() -> None:
 def test_a_limit_on_delegates_that_is_changed_counts_from_the_next_turn_on() -> None:
     memory = Memory()
     memory.start()
-    memory.plan_delegates("a")
-    memory.do(c.ChangeLoop(LOOP, limits={"delegates": 1e-3}), ANA)
-    assert memory.delegate("a") in memory.state.loops
+    memory.plan_delegates("a", "b")
+    memory.delegate("a")
+    memory.do(c.ChangeLoop(LOOP, limits={"delegates": 1}), ANA)
+    assert memory.delegate("b") in memory.state.loops
 
 
 @pytest.mark.rule("G3", "E2")
@@ -872,3 +873,14 @@ def test_a_delegate_stopped_before_it_has_started_gives_its_task_back_as_closed(
     assert [each["reason"] for each in memory.data("InputCancelled")] == ["loop_closed"]
     settled = memory.data("ToolSettled")[-1]
     assert (settled["outcome"], settled["output"]) == ("interrupted", "Ben stopped the delegate.")
+
+
+@pytest.mark.rule("J6", "G3")
+def test_what_nobody_knows_of_a_lost_delegate_s_processes_its_parent_s_end_says_too() -> None:
+    memory, _ = family()
+    memory.end("sweep", cause="worker_lost", unknown=True)
+    memory.at = LOOP
+    memory.begin()
+    memory.answer("Then without.")
+    (done,) = memory.data("TurnDone")
+    assert done["processes"] == {"ended": [], "surviving": [], "unknown": True}
