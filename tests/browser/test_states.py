@@ -21,13 +21,13 @@ Open = Callable[..., Screens]
 SHOTS: Final = Path(__file__).parents[2] / ".artefacts" / "states"
 SAID: Final = {
     "nothing_yet": "Nothing running",
-    "waiting_for_a_worker": "waits? for a worker",
+    "waiting_for_a_worker": "Waiting for a worker",
     "streaming": "Writing",
     "in_a_tool": "Running a command",
     "asking": "Waiting for approval",
-    "retrying": "Retrying",
+    "retrying": "The model did not answer, next try in",
     "delegating": "sub-agent",
-    "handed_over": "waits? for a worker",
+    "handed_over": "Waiting for a worker",
     "stopping": "Stopping, asked by ana",
     "stopped": "Nothing running",
     "paused": "2 messages paused",
