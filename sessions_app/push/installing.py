@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.templatetags.static import static
 from django.views.decorators.http import require_safe
 
-_STORED: Final = (".js", ".css", ".svg", ".png")
+_STORED: Final = (".js", ".mjs", ".css", ".svg", ".png")
 _SCRIPT: Final = "js/service_worker.js"
 
 MANIFEST: Final = {

@@ -313,6 +313,7 @@ def test_the_server_knows_whether_a_page_is_looked_at(screens: Open, hidden: boo
     if hidden:
         page.evaluate("""() => {
           Object.defineProperty(document, 'hidden', { get: () => true, configurable: true });
+          Object.defineProperty(document, 'visibilityState', { get: () => 'hidden', configurable: true });
           document.dispatchEvent(new Event('visibilitychange'));
         }""")
     else:
