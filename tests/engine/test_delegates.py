@@ -656,7 +656,7 @@ def test_a_delegating_call_s_answer_says_what_became_of_it() -> None:
     assert answers == [{"marked": False, "outcome": "started"}, {"marked": False, "outcome": "settled"}]
     settled = memory.data("ToolSettled")[-1]
     assert (settled["outcome"], settled["code"]) == ("error", "delegate_limit")
-    assert "at most 1 delegates" in settled["output"]
+    assert "at most 1 sub-agents" in settled["output"]
 
 
 @pytest.mark.rule("G4", "I1")
@@ -778,12 +778,12 @@ def test_a_parent_is_told_what_its_delegate_used_up_and_how_it_failed() -> None:
     memory.begin()
     settled = memory.data("ToolSettled")[-1]
     assert (settled["outcome"], settled["code"]) == ("error", "budget")
-    assert settled["output"] == "The delegate has used up its limit (steps)."
+    assert settled["output"] == "The sub-agent has used up its limit (steps)."
     memory, _ = family()
     memory.fail("provider_error", "no answer")
     settled = memory.data("ToolSettled")[-1]
     assert (settled["outcome"], settled["code"]) == ("error", "provider_error")
-    assert settled["output"] == "The delegate failed: no answer"
+    assert settled["output"] == "The sub-agent failed: no answer"
 
 
 @pytest.mark.rule("G3", "J2")
