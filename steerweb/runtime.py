@@ -120,3 +120,8 @@ def read_record(directory: Path | None = None) -> Record | None:
 def remove_record(directory: Path) -> None:
     """Take the record away when `up` stops."""
     (directory / RECORD_NAME).unlink(missing_ok=True)
+
+
+def grace_s() -> float:
+    """How many seconds a running command has after a worker was told to end (J4)."""
+    return float(os.environ.get("STEERWEB_GRACE_S", "20"))

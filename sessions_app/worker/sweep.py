@@ -153,8 +153,9 @@ class Sweep:
             orphans = [Candidate.of(row) for row in cur.execute(_ORPHANS, {"lease": LEASE_S}).fetchall()]
             own = self._own(cur)
             gone = self._gone(cur)
-            bereft = [Candidate.of(row) for row in cur.execute(_GONE, (gone,)).fetchall()]
-            strays = [Candidate.of(row) for row in cur.execute(_GONE_ORPHANS, (gone,)).fetchall()]
+            # Nearly always nobody is gone, and this looks once a second.
+            bereft = [Candidate.of(row) for row in cur.execute(_GONE, (gone,)).fetchall()] if gone else []
+            strays = [Candidate.of(row) for row in cur.execute(_GONE_ORPHANS, (gone,)).fetchall()] if gone else []
             clock = cur.execute(_CLOCK).fetchone()
         now = time.monotonic()  # after the answers: the time they took is part of a gap
         ahead = 0.0 if clock is None else float(clock[0]) - now

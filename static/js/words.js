@@ -177,12 +177,6 @@ const ENDED_BY = /** @type {Record<string, string>} */ ({
 /** @param {string} endedBy @returns {string} empty where the worker itself ended it, as it should */
 export const endedByWords = (endedBy) => ENDED_BY[endedBy] || "";
 
-const PHASES = /** @type {Record<string, string>} */ ({
-  model: "the model", tool: "a running tool", gate: "an open approval", delegate: "a wait for a sub-agent", retry: "a pause before another try", waiting: "a wait for a worker",
-});
-/** @param {string} phase */
-export const phaseWords = (phase) => PHASES[phase] || phase;
-
 const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({
   ok: ["done", "ok"], error: ["failed", ""], denied: ["not allowed", ""], interrupted: ["ended by the stop", "bad"], not_run: ["did not run", ""], lost: ["worker died, result unknown", "bad"],
 });

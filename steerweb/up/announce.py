@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steerweb import runtime
-from steerweb.up.at_work import grace_s
 
 LINK_HOURS = 1
 
@@ -40,7 +39,7 @@ def show_ready(
     if not for_phone:
         say("  From a phone: start it with --lan (same network) or --url ADDRESS (proxy or tunnel).")
     say("  Ctrl-C stops everything. Turns go on with the next start, except where a command still runs after")
-    say(f"            {grace_s():g} s: it is ended and its turn interrupted. To wait for it, first:")
+    say(f"            {runtime.grace_s():g} s: it is ended and its turn interrupted. To wait for it, first:")
     say(f"            {runtime.shown('drain', data)}")
 
 

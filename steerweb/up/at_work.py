@@ -1,6 +1,5 @@
 """What Ctrl-C waits for: the commands that run at this moment, and what happens to them and to everything else."""
 
-import os
 from typing import Final
 
 import psycopg
@@ -11,11 +10,6 @@ NAMED: Final = 3
 _COMMANDS: Final = """SELECT s.title FROM running_turn r
     JOIN worker w ON w.id = r.worker JOIN session s ON s.id = r.session
     WHERE r.phase = 'tool' AND w.pid = ANY(%s) AND w.alive_until > clock_timestamp() ORDER BY r.since"""
-
-
-def grace_s() -> float:
-    """How many seconds a running command has after a worker was told to end (J4)."""
-    return float(os.environ.get("STEERWEB_GRACE_S", "20"))
 
 
 def at_work(database_url: str, workers: list[int]) -> list[str] | None:

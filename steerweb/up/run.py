@@ -16,7 +16,7 @@ from steerweb.services import ServiceError
 from steerweb.services.process import Child
 from steerweb.up.address import bind, in_brackets, lan_address, local_host, why_not_ours
 from steerweb.up.announce import say, show_ready
-from steerweb.up.at_work import at_work, grace_s, stopping
+from steerweb.up.at_work import at_work, stopping
 from steerweb.up.claim import Claim
 from steerweb.up.options import Options, parse
 from steerweb.up.preparing import Preparation, Prepared, mark_prepared
@@ -55,7 +55,7 @@ class Up:
             self._start(listener)
             self.supervisor.run(self._tick)
         except StopAsked:
-            say(stopping(self._at_work(), grace_s()))
+            say(stopping(self._at_work(), runtime.grace_s()))
         finally:
             self.supervisor.stop()
             runtime.remove_record(self.options.data)
@@ -145,7 +145,7 @@ class Up:
         """A worker says through a pipe that it was drained, for another to take its place while it finishes (J4)."""
         leaving, says = os.pipe()
         environment = {runtime.LEAVING_FD: str(says)}
-        self._start_program(name, ["worker"], grace_s() + ENDS_S, (says,), environment, HURRIED_S, leaving)
+        self._start_program(name, ["worker"], runtime.grace_s() + ENDS_S, (says,), environment, HURRIED_S, leaving)
 
     def _start_program(
         self,

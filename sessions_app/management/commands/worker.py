@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from steerweb.runtime import LEAVING_FD
+from steerweb.runtime import LEAVING_FD, grace_s
 
 
 class Command(BaseCommand):
@@ -21,9 +21,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         default = int(os.environ.get("STEERWEB_TURNS", "100"))
         parser.add_argument("--turns", type=int, default=default, help="run at most so many turns at once")
-        grace = float(os.environ.get("STEERWEB_GRACE_S", "20"))
         parser.add_argument(
-            "--grace", type=float, default=grace, help="seconds that a running command has after SIGTERM"
+            "--grace", type=float, default=grace_s(), help="seconds that a running command has after SIGTERM"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

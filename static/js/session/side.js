@@ -39,6 +39,10 @@ export class Side {
     const asking = new Set(asked(state).map(({ turn }) => turn.id));
     this.turns = primary(state)?.turns || 0;
     for (const block of view.blocks) if (block.kind === "turn") this.rows.set(block.key, rowOf(block.turn, asking.has(block.key)));
+    this.#drawRows();
+  }
+
+  #drawRows() {
     const rows = [...this.rows.values()];
     const mark = JSON.stringify([rows, this.turns]);
     if (mark === this.drawn) return;
@@ -84,8 +88,7 @@ export class Side {
       const { items } = await this.#read(first || this.turns + 1, PAGE);
       const known = [...this.rows];
       this.rows = new Map([...items.reverse().map((/** @type {any} */ each) => [each.turn, outlined(each)]), ...known]);
-      fill(this.list, ...[...this.rows.values()].map((row) => this.#drawRow(row)));
-      this.drawn = "";
+      this.#drawRows();
     });
   }
 

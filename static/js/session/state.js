@@ -51,11 +51,6 @@ export function primary(state) {
   return Object.values(state.loops).find((loop) => loop.parent === null) || null;
 }
 
-/** The running turn of that id, or null. @param {State} state @param {string} id @returns {Turn | null} */
-export function runningTurn(state, id) {
-  return Object.values(state.loops).find((loop) => loop.turn?.id === id)?.turn || null;
-}
-
 /** @param {State} state @param {Loop} loop @returns {State} */
 const withLoop = (state, loop) => ({ ...state, loops: { ...state.loops, [loop.id]: loop } });
 
