@@ -125,7 +125,7 @@ def test_a_second_up_on_the_same_data_names_the_first(up: RunningUp) -> None:
 
 @pytest.mark.parametrize("name", ["steerweb web", "steerweb worker", "valkey-server", "bin/postgres -D"])
 def test_what_dies_is_started_again(up: RunningUp, name: str) -> None:
-    victim = up.children()[name]
+    victim = up.wait_until_complete()[name]  # one look while something starts may miss a part
     victim.kill()
     wait_until(lambda: name in up.children() and up.children()[name].pid != victim.pid, f"another {name}", 30)
     wait_until(lambda: answers(up.url()), "an answer", 30)
