@@ -1,5 +1,6 @@
 """Sessions of any length: a page holds a bounded part of them, goes anywhere, and never loses what happens now."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -31,6 +32,11 @@ def long_world(turns: int, outputs: int = 0) -> World:
 
 def nodes(page: Page) -> int:
     return int(page.evaluate("document.querySelectorAll('#timeline *').length"))
+
+
+def words_are_there(page: Page) -> bool:
+    """Every turn in sight says what it was asked."""
+    return all(re.search(r"say it|now", said) for said in page.locator(".said").all_text_contents())
 
 
 def go_to(page: Page, number: int) -> None:
@@ -107,13 +113,21 @@ def test_what_one_reads_far_up_stays_where_it_is(screens: Open) -> None:
     number = place.locator("header > b").text_content() or ""
     place = page.locator(".turn", has=page.get_by_text(number, exact=True))
     at = place.evaluate("one => one.getBoundingClientRect().top")
-    repeat_turn(world, 300)
+    repeat_turn(world, 700)
     world.start("now")
     expect(page.locator("#state")).to_contain_text("Thinking")
     assert abs(place.evaluate("one => one.getBoundingClientRect().top") - at) < 2
     assert nodes(page) < MOST_NODES
+    assert words_are_there(page)
     page.locator("#newer").click()
     expect(page.locator(".said", has_text="now")).to_be_in_viewport()
+    expect(page.locator("#newer")).to_be_hidden()
+    world.answer("\n\n".join(f"line {number}" for number in range(80)))
+    expect(page.get_by_text("line 79", exact=True)).to_be_in_viewport()
+    repeat_turn(world, 400)  # more than stays, while one follows the end
+    expect(page.locator(".said").last).to_contain_text("now 1401")
+    assert words_are_there(page)
+    assert nodes(page) < MOST_NODES
 
 
 def test_a_turn_of_very_many_steps_stays_light_and_whole(screens: Open) -> None:

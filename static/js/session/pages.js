@@ -36,6 +36,7 @@ export class Pages {
 
   /** Back to the newest, and to its end. */
   toLive() {
+    this.timeline.atEnd = true; // before it is drawn: who reads further up would keep all that came meanwhile, and not follow
     if (this.events.length) this.#useLive();
     this.timeline.toEnd();
   }
@@ -102,18 +103,21 @@ export class Pages {
       this.#usePart(events.slice(-MOST));
       return;
     }
-    const joined = older.slice(-KEPT);
+    const room = Math.max(0, Math.min(KEPT, MOST - this.live.size));
+    const joined = older.slice(Math.max(0, older.length - room));
     this.live.prepend(joined);
     this.oldest = joined[0]?.seq ?? this.oldest;
     this.#useLive();
   }
 
-  /** Before each drawing: who follows the end loses the oldest, who reads further up keeps what is there. */
+  /** Before each drawing: the newest part is cut; who follows the end loses the oldest, who reads further up keeps what is there. */
   #bound() {
-    if (this.events.length || this.live.size <= MOST) return;
-    if (!this.timeline.atEnd) this.events = this.live.events();
+    if (this.live.size <= MOST) return;
+    if (!this.events.length && !this.timeline.atEnd) {
+      this.events = this.live.events();
+      this.timeline.use(this.live.part(this.events), false); // before it forgets what they say
+    }
     this.oldest = this.live.keep(KEPT, this.readState());
-    if (this.events.length) this.timeline.use(this.live.part(this.events), false);
     this.#show();
   }
 

@@ -34,6 +34,8 @@ export class View {
     this.turns = new Map();
     /** @type {Map<string, Text>} words of inputs and steers by id */
     this.texts = new Map(Object.entries(texts));
+    /** @type {Map<string, LogEvent[]>} where they were said, until a turn takes them */
+    this.waiting = new Map();
     /** @type {Map<string, Actor>} */
     this.authors = new Map();
     /** @type {Map<string, string>} names by person, as far as they were met */
@@ -290,6 +292,13 @@ export class View {
     if (event.data.text !== undefined) this.texts.set(id, event.data.text);
     if (!this.authors.has(id)) this.authors.set(id, event.data.author ?? event.actor);
     if (event.data.retries) this.retries.add(id);
+    this.waiting.set(id, [...(this.waiting.get(id) || []), event]);
+  }
+
+  /** The events of a message stay with the main agent's turn that took it; a delegate's are with its card. @param {string} id @param {TurnView} [turn] without: it came back */
+  take(id, turn) {
+    if (turn?.loop === this.main) turn?.events.push(...(this.waiting.get(id) || []));
+    this.waiting.delete(id);
   }
 
   /** What the snapshot knows of a running turn whose beginning is not loaded. @param {import("./state.js").Turn} running */
@@ -508,7 +517,8 @@ export class View {
       Object.assign(to, { by: to.by || from.by, status: from.status, headless });
     }
     this.#adopt(part);
-    this.texts = new Map([...this.texts].filter(([id]) => part.texts.has(id) || isWanted(state, id)));
+    const shown = new Set([...part.turns.values()].flatMap((turn) => turn.items.flatMap((item) => (item.kind === "said" ? [item.id] : []))));
+    this.texts = new Map([...this.texts].filter(([id]) => part.texts.has(id) || shown.has(id) || isWanted(state, id)));
     Object.assign(this, { blocks: part.blocks, turns: part.turns, agents: part.agents, strays: part.strays });
     this.settle(state);
     for (const turn of this.turns.values()) {

@@ -8,6 +8,7 @@ import { actorName, apart, backgroundWords, fromDevice, leftWords, modeWords, ru
 /** @param {View} view @param {LogEvent} event @param {TurnView} turn @param {string} id @param {Record<string, any>} values */
 function said(view, event, turn, id, values) {
   const by = view.sender(id);
+  view.take(id, turn);
   view.put(turn, `s:${id}`, "said", { id, by, text: view.texts.get(id), at: event.at, seq: event.seq, ...(view.retries.has(id) && { where: "tried again" }), ...values });
   return by;
 }
@@ -79,6 +80,7 @@ function givenBack(view, event, id) {
   if (event.data.text !== undefined) view.texts.set(id, event.data.text);
   const { reason, text } = event.data;
   if (["promoted", "as_input"].includes(reason)) return;
+  view.take(id);
   const given = { id, reason, text: text ?? view.texts.get(id), loop: event.loop === view.main ? "" : event.loop };
   const values = returnedWords(view, given);
   view.note(event, { given, ...values }, values.back === undefined ? event.loop : null); // one's own words are never folded away
