@@ -14,6 +14,8 @@ import { delegated, isTask, stopping, waiting } from "./strip.js";
 
 const INPUT_BYTES = 1_048_576;
 const STEER_BYTES = 8_192;
+/** A text of more goes one way. */
+const LONG_CHARS = 50_000;
 /** An answer usually takes some milliseconds; only a wait longer than this is worth words. */
 const SLOW_MS = 600;
 const RECEIPT_MS = 5_000;
@@ -305,8 +307,10 @@ export class Composer {
     fill(this.says, text && el("div", { class: "says", "data-is": bad && "bad", role: bad ? "alert" : "status" }, text));
   }
 
-  /** Where the stylesheet cannot fit the box to its text. */
+  /** The box goes the way of its text, and is as high where the stylesheet cannot do that. */
   #fit() {
+    this.box.dir = "auto";
+    if (this.box.value.length > LONG_CHARS) this.box.dir = getComputedStyle(this.box).direction; // ten times as fast as each line for itself
     if (CSS.supports("field-sizing", "content")) return;
     this.box.style.setProperty("height", "auto");
     this.box.style.setProperty("height", `${this.box.scrollHeight}px`);
