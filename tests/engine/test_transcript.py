@@ -461,3 +461,12 @@ def test_the_note_on_a_fault_is_one_in_brackets() -> None:
     memory.fail()
     memory.start("next")
     assert entries(memory)[-1].text == ("[Your last turn ended by a technical fault before you had finished.]\n\nnext")
+
+
+def test_the_log_of_these_tests_has_no_event_before_the_first_and_none_behind_the_last() -> None:
+    """A number counted from the end would answer with an event that no rule asked for."""
+    memory = Memory()
+    assert memory.payload(1) is memory.log[0].data
+    for seq in (0, -1, len(memory.log) + 1):
+        with pytest.raises(LookupError):
+            memory.payload(seq)
