@@ -82,6 +82,7 @@ def _stop_row(item: Mapping[str, Any]) -> dict[str, Any]:
         **item,
         "asked_at": words.asked_at(item["at"], item),
         "by_somebody": item["cause"] in ("person", "token", "admin") and item.get("actor") is not None,
+        "asked_for": item["request"] is not None and item["actor"]["kind"] != "system",
     }
 
 

@@ -170,6 +170,38 @@ def test_the_next_request_says_by_what_the_last_turn_was_stopped(how: Any, words
     assert words in entries(memory)[-1].text
 
 
+@pytest.mark.rule("C3", "C4")
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("worker_lost", "because the process that ran it died"),
+        ("worker_shutdown", "because the program was shut down"),
+        ("budget", "because a limit of this session was reached"),
+        ("person", "by a stop"),
+    ],
+)
+def test_a_call_that_a_turn_s_end_cut_short_says_what_ended_it(cause: Any, words: str) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a")
+    memory.begin()
+    memory.plan("a", "b")  # a model may use an id again
+    memory.call("a")
+    cut = {"a": c.Settlement("interrupted", "half")}
+    if cause == "person":
+        memory.stop()
+        memory.end(settlements=cut)
+    else:
+        memory.end("worker", cause=cause, which="steps" if cause == "budget" else "", settlements=cut)
+    first, second, other = results(memory)
+    assert first.text == "out"
+    assert f"then ended {words} before it was finished" in second.text
+    assert second.text.endswith("half")
+    assert "not run" in other.text
+
+
 @pytest.mark.rule("C3")
 def test_the_note_is_said_once() -> None:
     memory = Memory()
