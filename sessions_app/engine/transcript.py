@@ -14,6 +14,7 @@ from sessions_app.engine.state import Mode
 from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
 
 ERASED: Final = "[erased]"
+BY_A_STOP: Final = "by a stop"
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 _WORDING: Final[Mapping[str, str]] = {
@@ -137,17 +138,20 @@ class Transcript:
             self.entries.append(AssistantEntry(_words(text)))
 
     def _on_turn_interrupted(self, event: Event) -> None:
-        by = _WHO.get(event.data["cause"])
-        for place in range(len(self.entries) - 1, -1, -1) if by and self._cut else ():
-            entry = self.entries[place]
-            if not isinstance(entry, ResultEntry):  # an id may stand in an earlier step, too
-                break
-            if entry.call in self._cut:
-                self.entries[place] = replace(entry, text=result_text(self._cut[entry.call], by))
+        self._word_cut_short(_WHO.get(event.data["cause"], BY_A_STOP))
         cut = _words(event.data["cut_off"].get("text") or "")
         if cut and self.keep_partial:
             self.entries.append(AssistantEntry(cut + " [cut off here]"))
         self._note = stop_note(event, bool(cut), self.keep_partial)
+
+    def _word_cut_short(self, by: str) -> None:
+        """What ended the calls of the last step is known only with the turn's end."""
+        for place in range(len(self.entries) - 1, -1, -1) if self._cut else ():
+            entry = self.entries[place]
+            if not isinstance(entry, ResultEntry):  # an id may stand in an earlier step, too
+                return
+            if entry.call in self._cut:
+                self.entries[place] = replace(entry, text=result_text(self._cut[entry.call], by))
 
     def _on_turn_failed(self, event: Event) -> None:
         if event.data["steps"] == 0:  # nothing came of its opening input: as if it had not been asked (B9)
@@ -166,7 +170,7 @@ def _arguments(arguments: Any) -> dict[str, object]:
     return arguments if isinstance(arguments, dict) else {"_invalid": arguments}
 
 
-def result_text(data: Mapping[str, Any], by: str = "by a stop") -> str:
+def result_text(data: Mapping[str, Any], by: str = BY_A_STOP) -> str:
     """A settled call in words for the model: each outcome unmistakable (C4). `by`: what ended its turn, once known."""
     output, outcome = _words(data["output"]), data["outcome"]
     if outcome in _WORDING:

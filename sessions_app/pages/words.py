@@ -104,6 +104,14 @@ def start_of(text: str, most: int = 120) -> str:
     return line if len(line) <= most else line[:most].rstrip() + "…"
 
 
+def agent_name(task: str | None) -> str:
+    """Whose turn it was, by the task of a sub-agent, as its session's page calls it."""
+    if task is None:
+        return "main agent"
+    name = start_of(task, 40)
+    return f"sub-agent “{apart(name)}”" if name else "a sub-agent"
+
+
 def apart(text: str) -> str:
     """The same inside a sentence: marked, so that it is set apart wherever the sentence is shown."""
     return f"\u2068{plain(text)}\u2069"
