@@ -190,6 +190,8 @@ class InterruptionItem(Reply):
     settled_ms: int
     steps_kept: int
     ended_by: str
+    task: str | None
+    """Of the sub-agent whose turn it was, empty where it was erased; null for the main agent's turn."""
 
 
 class InterruptionList(Reply):

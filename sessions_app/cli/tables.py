@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from sessions_app.cli.terminal import one_line
 from sessions_app.cli.words import seconds
-from sessions_app.pages.words import asked_at
+from sessions_app.pages.stops import grouped
+from sessions_app.pages.words import agent_name, asked_at, counted, plain
 
 _CAUSES: Final = {
     "budget": "a limit",
@@ -39,28 +40,55 @@ def sessions(items: Iterable[Mapping[str, Any]]) -> str:
 
 
 def interruptions(items: Iterable[Mapping[str, Any]]) -> str:
-    """The interruptions, newest first as they come."""
-    rows = [
-        (
-            local_time(asked_at(item["at"], item).isoformat()),
-            _turn(item),
-            _who(item),
-            item["phase"],
-            "" if item["acknowledged_ms"] is None else seconds(item["acknowledged_ms"]),
-            seconds(item["settled_ms"]),
-            str(item["steps_kept"]),
-            one_line(item["reason"] or "", 80),
-        )
-        for item in items
-    ]
-    head = ("when", "session", "who or what", "it hit", "heard in", "ended in", "kept", "reason")
+    """The stops, newest first, each with what it came to over all agents, and below it each agent's part."""
+    rows = [row for turns in grouped(items) for row in _rows(turns)]
+    head = ("when", "session", "who or what", "it hit", "heard in", "ended in", "kept", "processes", "reason")
     return table(head, rows) if rows else "No interruptions."
+
+
+def _rows(turns: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    first, several = turns[0], len(turns) > 1
+    heard = [item["acknowledged_ms"] for item in turns if item["acknowledged_ms"] is not None]
+    reason = next((item["reason"] for item in turns if item["reason"]), "")
+    whole = (
+        local_time(min(asked_at(item["at"], item) for item in turns).isoformat()),
+        _turn(first) if not several else f"{counted(len(turns), 'agent')}",
+        _who(first),
+        ", ".join(dict.fromkeys(item["phase"] for item in turns)),
+        seconds(max(heard)) if heard else "",
+        seconds(max(item["settled_ms"] for item in turns)),
+        str(sum(item["steps_kept"] for item in turns)),
+        _processes(turns),
+        one_line(reason, 80),
+    )
+    if not several:
+        return [whole]
+    parts = [
+        ("", f"  {_turn(item)}", "", item["phase"],
+         "" if item["acknowledged_ms"] is None else seconds(item["acknowledged_ms"]), seconds(item["settled_ms"]),
+         str(item["steps_kept"]), _processes([item]), "")
+        for item in turns
+    ]  # fmt: skip
+    return [whole, *parts]
+
+
+def _processes(turns: Iterable[Mapping[str, Any]]) -> str:
+    """What became of the processes of these turns, in short."""
+    turns = list(turns)
+    ended = sum(item.get("ended", 0) for item in turns)
+    surviving = sum(item.get("surviving", 0) for item in turns)
+    said = [f"{ended} ended" if ended else "", f"{surviving} still running" if surviving else ""]
+    said.append("unknown" if any(item.get("unknown") for item in turns) else "")
+    return ", ".join(each for each in said if each)
 
 
 def _turn(item: Mapping[str, Any]) -> str:
     """The session by its title, the turn, and the id that other commands take."""
     title = one_line(item["title"] or "(no title yet)", 40)
-    return f"{title}, turn {item['turn_index']} ({item['session']})"
+    agent = plain(agent_name(item.get("task")))
+    return (
+        f"{title}, turn {item['turn_index']} of {'the ' if item.get('task') is None else ''}{agent} ({item['session']})"
+    )
 
 
 def _who(item: Mapping[str, Any]) -> str:

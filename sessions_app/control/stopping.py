@@ -46,14 +46,16 @@ def interrupt(
     then: dict[str, str] | None = None,
     keep_background: bool = False,
     not_after: datetime | None = None,
+    request: str | None = None,
 ) -> dict[str, Any]:
     """Stop (E): `{accepted, joined, turns, note, input?, seq?}` as soon as it is durable.
 
     `too_late` past `not_after`. That instant is no part of the command's content: it bounds one delivery of it.
+    `request` is the id of a request that is about further sessions, too.
     """
     after = _then(then)
     until = None if not_after is None else round(not_after.timestamp() * 1000)
-    order = commands.Interrupt(new_id(), loop, turn, reason, queue, after, until, keep_background)
+    order = commands.Interrupt(request or new_id(), loop, turn, reason, queue, after, until, keep_background)
     content = [loop, turn, reason, queue, then, *([True] if keep_background else [])]
     waiting = after is not None and after.text is None
     with told_if_taken(session, "input", after.input) if after is not None and waiting else nullcontext():
@@ -107,11 +109,14 @@ def interrupt_many(
         return list(first["stops"])
 
     asked: list[Asked] = []
+    request = derived_id(principal.key, command)
     for session, ruled in persistently("stop", command, once):
         chosen = queue or (None if ruled else otherwise)
         part = derived_id(command, session)
         try:
-            receipt = interrupt(principal, session, part, reason=reason, queue=chosen, not_after=not_after)
+            receipt = interrupt(
+                principal, session, part, reason=reason, queue=chosen, not_after=not_after, request=request
+            )
         except Refused as refusal:
             asked.append((session, refusal))
         else:

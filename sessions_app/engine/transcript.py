@@ -6,7 +6,7 @@ in reply order (C4), and steers stand after all of them (D3).
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sessions_app.engine.events import Event, text_slots
@@ -14,12 +14,13 @@ from sessions_app.engine.state import Mode
 from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
 
 ERASED: Final = "[erased]"
+BY_A_STOP: Final = "by a stop"
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 _WORDING: Final[Mapping[str, str]] = {
     "denied": "[A person did not allow this call. It did not run and had no effect. What they said about it follows.]",
     "interrupted": (
-        "[This call was started and then ended by a stop before it was finished. It may have had partial effects: "
+        "[This call was started and then ended {by} before it was finished. It may have had partial effects: "
         "check before you repeat it. Its output until then follows.]"
     ),
     "not_run": "[This call was not run, because something else came first. It had no effect.]",
@@ -47,6 +48,7 @@ class Transcript:
     _senders: dict[str, str] = field(default_factory=dict)
     _calls: tuple[Call, ...] = ()
     _results: dict[str, ResultEntry] = field(default_factory=dict)
+    _cut: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _note: str = ""
     _opening: tuple[int, str] = (0, "")
     _changes: dict[str, str] = field(default_factory=dict)
@@ -117,26 +119,39 @@ class Transcript:
         self._calls = tuple(
             Call(call["call"], call["tool"], _arguments(call["arguments"])) for call in event.data["calls"]
         )
-        self._results = {}
+        self._results, self._cut = {}, {}
         self.entries.append(AssistantEntry(_words(event.data["text"]), self._calls))
 
     def _on_tool_settled(self, event: Event) -> None:
         call = next(call for call in self._calls if call.id == event.data["call"])
         self._results[call.id] = ResultEntry(call.id, call.tool, result_text(event.data), event.data["outcome"])
+        if event.data["outcome"] == "interrupted" and (call.tool != "delegate" or not event.data["output"]):
+            self._cut[call.id] = event.data  # a delegate's says itself what ended it
         if len(self._results) == len(self._calls):
             self.entries += [self._results[planned.id] for planned in self._calls]
             self._calls = ()
 
     def _on_step_done(self, event: Event) -> None:
+        self._cut = {}
         text = event.data.get("text")
         if text is not None:
             self.entries.append(AssistantEntry(_words(text)))
 
     def _on_turn_interrupted(self, event: Event) -> None:
+        self._word_cut_short(_WHO.get(event.data["cause"], BY_A_STOP))
         cut = _words(event.data["cut_off"].get("text") or "")
         if cut and self.keep_partial:
             self.entries.append(AssistantEntry(cut + " [cut off here]"))
         self._note = stop_note(event, bool(cut), self.keep_partial)
+
+    def _word_cut_short(self, by: str) -> None:
+        """What ended the calls of the last step is known only with the turn's end."""
+        for place in range(len(self.entries) - 1, -1, -1) if self._cut else ():
+            entry = self.entries[place]
+            if not isinstance(entry, ResultEntry):  # an id may stand in an earlier step, too
+                return
+            if entry.call in self._cut:
+                self.entries[place] = replace(entry, text=result_text(self._cut[entry.call], by))
 
     def _on_turn_failed(self, event: Event) -> None:
         if event.data["steps"] == 0:  # nothing came of its opening input: as if it had not been asked (B9)
@@ -155,11 +170,11 @@ def _arguments(arguments: Any) -> dict[str, object]:
     return arguments if isinstance(arguments, dict) else {"_invalid": arguments}
 
 
-def result_text(data: Mapping[str, Any]) -> str:
-    """A settled call in words for the model: each outcome unmistakable (C4)."""
+def result_text(data: Mapping[str, Any], by: str = BY_A_STOP) -> str:
+    """A settled call in words for the model: each outcome unmistakable (C4). `by`: what ended its turn, once known."""
     output, outcome = _words(data["output"]), data["outcome"]
     if outcome in _WORDING:
-        return f"{_WORDING[outcome]}\n{output}".rstrip()
+        return f"{_WORDING[outcome].format(by=by)}\n{output}".rstrip()
     code = data.get("exit")
     if code not in (None, 0):
         output = f"{output}\n[exit status {code}]".lstrip("\n")

@@ -10,10 +10,11 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from sessions_app.log import listing, read
+from sessions_app.log import listing, read, stops
 from sessions_app.log.frames import audience_of
 from sessions_app.models import Session
 from sessions_app.pages import review, timeline, words
+from sessions_app.pages.stops import entry, facts, part
 from sessions_app.pages.worded import role_in, worded
 from sessions_app.people.authenticate import SignedInRequest
 from sessions_app.people.roles import CAN, Role
@@ -48,7 +49,7 @@ def session_interruptions(request: SignedInRequest, session: UUID) -> HttpRespon
 def _stops(request: SignedInRequest, session: Session | None) -> dict[str, Any]:
     """The table's context. Filters are the API's and stand in the address, so that a view of it can be shared."""
     query = {name: request.GET[name].strip() for name in FILTERS if request.GET.get(name)}
-    found = listing.interruptions(
+    found = stops.stops(
         request.principal,
         session=str(session.pk) if session else None,
         person=query.get("person"),
@@ -60,7 +61,7 @@ def _stops(request: SignedInRequest, session: Session | None) -> dict[str, Any]:
         end=_instant(request.GET.get("to", "")),
     )
     return {
-        "items": [_stop_row(item) for item in found["items"]],
+        "items": [entry(stop) for stop in found["items"]],
         "next": found["next"],
         "query": query,
         "causes": CAUSES,
@@ -77,24 +78,17 @@ def _instant(text: str) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _stop_row(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **item,
-        "asked_at": words.asked_at(item["at"], item),
-        "by_somebody": item["cause"] in ("person", "token", "admin") and item.get("actor") is not None,
-    }
-
-
 @require_safe
 @worded
 def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
     """One stop, with everything its terminal holds, in words."""
-    item = _stop_row(listing.interruption(request.principal, str(interruption)))
+    item = part(listing.interruption(request.principal, str(interruption)))
+    whole = entry(stops.stop_of(request.principal, item))
     role = role_in(request, item["session"])
     events = _around(item, role)
     terminal = next(event for event in events if event["type"] == "TurnInterrupted" and event["turn"] == item["id"])
     data = terminal["data"]
-    reason = item.get("reason") or words.text_of(data.get("reason"))
+    reason = whole["reason"] or words.text_of(data.get("reason"))
     cut = data.get("cut_off") or {}
     chosen, word = Session.objects.values_list("settings", "word").get(pk=item["session"])
     return render(request, "interruption.html", {
@@ -105,7 +99,8 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
             words.stopped_by(data, item["actor"] if item["by_somebody"] else None)
         ),
         "limit": words.limit_words(data),
-        "facts": timeline.stop_facts(data),
+        "whole": whole,
+        "facts": facts(whole) if whole["parts"] or whole["kills"] else timeline.stop_facts(data),
         "processes": data["processes"],
         "approvals": review.approvals(events, data["gates"]),
         "waiting": _fates(data),

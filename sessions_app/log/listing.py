@@ -24,10 +24,10 @@ _SESSION: Final = (
     "s.head, s.settings, nullif((s.state->'spent'->>'cost')::float, 0), coalesce(p.pinned, false), "
     "coalesce(p.archived, false)"
 )
-_ITEM: Final = (
+ITEM: Final = (
     "i.id, i.request, i.session_id, i.loop, i.seq, i.turn_index, i.at, i.actor, i.cause, i.reason, i.phase, "
     "i.ended_by, i.acknowledged_ms, i.settled_ms, i.steps_kept, i.cut_off, i.ended, i.surviving, i.unknown, i.kept, "
-    "i.held, i.cancelled, s.title, m.role"
+    "i.held, i.cancelled, s.title, m.role, l.facts, l.texts"
 )
 _PLACE: Final = "LEFT JOIN list_place p ON p.session_id = s.id AND p.person_id = %s"
 _ONE: Final = sql.SQL("SELECT {} FROM session s {} WHERE s.id = %s").format(sql.SQL(_SESSION), sql.SQL(_PLACE))
@@ -41,12 +41,15 @@ _RECENT: Final = (
     """SELECT model, workspace, id FROM session WHERE created_by_id = %s ORDER BY created_at DESC LIMIT 60"""
 )
 # Somebody, by name or id: in person or by a token of their own, revoked ones too. Their agents are others (A5).
-_BY: Final = """EXISTS (SELECT 1 FROM (SELECT %s::text AS who) q WHERE i.actor->>'id' = q.who
+BY: Final = """EXISTS (SELECT 1 FROM (SELECT %s::text AS who) q WHERE i.actor->>'id' = q.who
     OR lower(i.actor->>'name') = lower(q.who) OR i.actor->>'id' IN (
         SELECT t.id::text FROM api_token t JOIN person p ON p.id = t.person_id
         WHERE NOT t.agent AND (p.id::text = q.who OR lower(p.username) = lower(q.who))))"""
 # An administrator may read every session; everybody else those they are a member of.
-_MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %s"
+MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %s"
+MINE_NAMED: Final = f"""{MINE} LEFT JOIN event l ON l.session_id = i.session_id AND l.loop = i.loop
+    AND l.type = 'LoopStarted'"""
+"""The same with the event that says whose turn it was."""
 
 
 def _session(row: Sequence[Any]) -> dict[str, Any]:
@@ -192,7 +195,7 @@ def interruptions(
                 where.clear()
         narrow("i.session_id = %s", session)
     if person:
-        narrow(_BY, person)
+        narrow(BY, person)
     if cause:
         narrow("i.cause = %s", cause)
     if reason:
@@ -207,11 +210,11 @@ def interruptions(
     if cursor:
         narrow("(i.at, i.id) < (%s::timestamptz, %s::uuid)", *_position(cursor, 2))
     query = sql.SQL("SELECT {columns} FROM interruption i {mine} WHERE {where} ORDER BY i.at DESC, i.id DESC LIMIT %s")
-    query_ = query.format(columns=sql.SQL(_ITEM), mine=sql.SQL(_MINE), where=sql.SQL(" AND ").join(where))
+    query_ = query.format(columns=sql.SQL(ITEM), mine=sql.SQL(MINE_NAMED), where=sql.SQL(" AND ").join(where))
     size = min(limit, PAGE_MAX)
     with db.cursor("read") as cur:
         rows = cur.execute(query_, [*values, size + 1]).fetchall()
-    items = [_item(row) for row in rows[:size]]
+    items = [item(row) for row in rows[:size]]
     return {"items": items, "next": f"{items[-1]['at']}~{items[-1]['id']}" if len(rows) > size else None}
 
 
@@ -219,36 +222,45 @@ def interruption(principal: Principal, id: str) -> dict[str, Any]:
     """One interruption by its turn's id, with its terminal's data; `not_found` also for one of other people's."""
     with db.cursor("read") as cur:
         query = sql.SQL("SELECT {columns} FROM interruption i {mine} WHERE i.id = %s").format(
-            columns=sql.SQL(_ITEM), mine=sql.SQL(_MINE)
+            columns=sql.SQL(ITEM), mine=sql.SQL(MINE_NAMED)
         )
         row = cur.execute(query, (principal.person, id)).fetchone()
         if row is None:
             raise Refused("not_found", "There is no such interruption, or it is not yours.")
-        item = _item(row)
+        found = item(row)
         try:
-            require(cur, principal, item["session"], "read")
+            require(cur, principal, found["session"], "read")
         except Refused as refused:
             if refused.code != "session_not_found":
                 raise
             raise Refused("not_found", "There is no such interruption, or it is not yours.") from None
-        return {**item, "data": payload(cur, item["session"], item["seq"])}
+        return {**found, "data": payload(cur, found["session"], found["seq"])}
 
 
-def _item(row: Sequence[Any]) -> dict[str, Any]:
-    names = [part.strip().partition(".")[2] for part in _ITEM.split(",")]
-    item = dict(zip(names, row, strict=True))
-    role = item.pop("role")
-    session = str(item.pop("session_id"))
-    actor = _actor_for(role, item["actor"])
-    request = None if item["request"] is None else str(item["request"])
-    turn = str(item["id"])
+def item(row: Sequence[Any]) -> dict[str, Any]:
+    """A row of `ITEM`. `task` is that of the sub-agent whose turn it was; None for the main agent's."""
+    names = [part.strip().partition(".")[2] for part in ITEM.split(",")]
+    found = dict(zip(names, row, strict=True))
+    role = found.pop("role")
+    session = str(found.pop("session_id"))
+    actor = actor_for(role, found["actor"])
+    request = None if found["request"] is None else str(found["request"])
+    turn, task = str(found["id"]), _task(found.pop("facts"), found.pop("texts"))
     return {
-        **item, "id": turn, "turn": turn, "session": session, "loop": str(item["loop"]), "at": instant(item["at"]),
-        "actor": actor, "request": request,
+        **found, "id": turn, "turn": turn, "session": session, "loop": str(found["loop"]), "at": instant(found["at"]),
+        "actor": actor, "request": request, "task": task,
     }  # fmt: skip
 
 
-def _actor_for(role: str | None, actor: dict[str, Any]) -> dict[str, Any]:
+def _task(facts: Any, texts: Any) -> str | None:
+    """The task in a `LoopStarted`; empty where it was erased."""
+    data = {} if facts is None else whole(bytes(facts), None if texts is None else bytes(texts))
+    if data.get("parent") is None:
+        return None
+    return data["task"] if isinstance(data.get("task"), str) else ""
+
+
+def actor_for(role: str | None, actor: dict[str, Any]) -> dict[str, Any]:
     """An actor as that role sees it: observers do not get a device's name (L4)."""
     if role != "observer" or actor["device"] is None:
         return actor
@@ -290,7 +302,7 @@ def rules(principal: Principal, session: str) -> list[dict[str, Any]]:
                 **{key: made[seq][key] for key in ("id", "kind", "tool")},
                 "value": value if isinstance(value, str) else None,
                 "at": instant(at),
-                "by": _actor_for(role, orjson.loads(actor)),
+                "by": actor_for(role, orjson.loads(actor)),
             }
         )
     return items

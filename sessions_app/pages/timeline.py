@@ -7,6 +7,7 @@ from sessions_app.pages.long import folded
 from sessions_app.pages.terminal import plain_output
 from sessions_app.pages.words import (
     ENDED_BY,
+    ENDED_WITH,
     MODES,
     actor_name,
     answer_words,
@@ -315,9 +316,10 @@ def _agent_settled(item: Item, event: Event) -> None:
     if outcome_ == "interrupted":
         item["output"] = ""  # for the agent above; people read who stopped it
     if outcome_ == "interrupted" and end is not None:
-        by_person = end["data"]["cause"] in ("person", "token", "admin")
-        by = f"by {named(end['actor'])}" if by_person else "with the agent above it"
-        item["status"] = sentence(f"stopped {by}")
+        cause, how = end["data"]["cause"], "stopped with the agent above it"
+        if cause in ("person", "token", "admin"):
+            how = f"stopped by {named(end['actor'])}"
+        item["status"] = sentence(how if cause == "parent" else ENDED_WITH.get(cause, how))
     elif outcome_ == "interrupted":
         item["status"] = "stopped before it began"
 

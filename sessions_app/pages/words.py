@@ -68,14 +68,21 @@ OUTCOMES: Final = {
     "not_run": "did not run",
     "lost": "worker died, result unknown",
 }
-_ENDED_WITH: Final = {
-    "worker_shutdown": "ended with its worker",
-    "worker_lost": "ended with its worker",
+ENDED_WITH: Final = {
+    "worker_shutdown": "ended, the worker was shut down",
+    "worker_lost": "ended, the worker died",
     "budget": "ended by a limit",
     "parent": "ended with the agent above it",
     "closing": "ended with the session",
 }
 """What ended a call whose turn nobody stopped."""
+WITHOUT_PERSON: Final = {
+    "budget": "a limit was reached",
+    "parent": "the agent above it came to its end",
+    "worker_lost": "the worker died",
+    "worker_shutdown": "the worker was shut down",
+}
+"""What ended a turn that no person asked to end."""
 HUES: Final = 8
 
 
@@ -95,6 +102,14 @@ def start_of(text: str, most: int = 120) -> str:
     """The start of a message on one line."""
     line = " ".join(text[: most * 4].split())
     return line if len(line) <= most else line[:most].rstrip() + "…"
+
+
+def agent_name(task: str | None) -> str:
+    """Whose turn it was, by the task of a sub-agent, as its session's page calls it."""
+    if task is None:
+        return "main agent"
+    name = start_of(task, 40)
+    return f"sub-agent “{apart(name)}”" if name else "a sub-agent"
 
 
 def apart(text: str) -> str:
@@ -307,7 +322,7 @@ def outcome(data: Mapping[str, Any], cause: str | None = None, gone: Mapping[str
     if data["outcome"] == "error" and data.get("exit") is not None:
         words = f"failed, exit {data['exit']}"
     if data["outcome"] == "interrupted":
-        words = _ENDED_WITH.get(cause or "", words)
+        words = ENDED_WITH.get(cause or "", words)
     processes = data.get("processes") or {}
     ended = len(processes.get("ended") or ())
     if data["outcome"] == "interrupted" and ended:

@@ -19,6 +19,7 @@ register.filter("from_device", words.from_device)
 register.filter("money", words.money)
 register.filter("phase_words", lambda phase: words.PHASES.get(phase, phase))
 register.filter("cause_words", lambda cause: words.CAUSES.get(cause, cause))
+register.filter("without_person", lambda cause: words.WITHOUT_PERSON.get(cause, "the system"))
 register.filter("ended_by_words", lambda by: words.ENDED_BY.get(by, by))
 register.filter("state_words", lambda word: words.STATES.get(word, word))
 

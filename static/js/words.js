@@ -183,8 +183,10 @@ const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({
 
 /** What ended a call whose turn nobody stopped. */
 const ENDED_WITH = /** @type {Record<string, string>} */ ({
-  worker_shutdown: "ended with its worker", worker_lost: "ended with its worker", budget: "ended by a limit", parent: "ended with the agent above it", closing: "ended with the session",
+  worker_shutdown: "ended, the worker was shut down", worker_lost: "ended, the worker died", budget: "ended by a limit", parent: "ended with the agent above it", closing: "ended with the session",
 });
+/** @param {string} cause @returns {string} empty where somebody stopped it */
+export const endedWith = (cause) => ENDED_WITH[cause] || "";
 
 /**
  * Everything a call asked for, where its one line does not say it.

@@ -77,6 +77,27 @@ def test_interruptions_are_listed_and_shown_to_those_who_may_read_them() -> None
     assert pages(ana.get, "/interruptions") == [stranger.turn, second.turn, first.turn]
 
 
+@pytest.mark.rule("G1", "A3")
+def test_an_interruption_says_the_task_of_the_sub_agent_whose_turn_it_was() -> None:
+    world = World.create("ana")
+    world.start("compare")
+    (child,) = world.delegate("read the first folder")
+    assert child.claim()
+    child.begin()
+    world.stop()
+    child.end()
+    world.end()
+    ana = caller("ana")
+    listed = replies.InterruptionList.model_validate(ana.get("/interruptions").json)
+    assert [(item.id, item.task) for item in listed.items] == [
+        (world.turn, None), (child.turn, "read the first folder"),
+    ]  # fmt: skip
+    assert listed.items[0].request == listed.items[1].request
+    _, started = world.events("LoopStarted")
+    control.erase(world.owner, world.session, new_id(), started.seq, "secret")
+    assert ana.get(f"/interruptions/{child.turn}").json["task"] == ""
+
+
 def test_interruptions_are_filtered() -> None:
     first, second = stopped_session(reason="wrong branch"), stopped_session(reason="too slow")
     ana = caller("ana")

@@ -287,4 +287,32 @@ def test_the_history_names_sessions_and_says_when_the_stop_was_asked_as_the_page
     }  # fmt: skip
     asked, session = tables.interruptions([item]).splitlines()[1].split("  ")[:2]
     assert asked == tables.local_time("2026-11-30T04:21:12.500000Z")
-    assert session == "Words, turn 2 (s1)"
+    assert session == "Words, turn 2 of the main agent (s1)"
+
+
+@pytest.mark.rule("E1", "E8", "G1")
+def test_the_history_shows_what_one_stop_ended_as_one_with_each_agent_s_part() -> None:
+    common = {
+        "settled_ms": 600, "request": "r", "session": "s1", "title": "Words", "turn_index": 1, "cause": "person",
+        "actor": {"name": "ana", "device": None}, "phase": "tool", "surviving": 0, "unknown": False,
+    }  # fmt: skip
+    main = {
+        **common, "id": "t1", "at": "2026-11-30T04:21:14Z", "task": None, "acknowledged_ms": 20, "steps_kept": 1,
+        "ended": 0, "reason": "wrong branch", "phase": "delegate",
+    }  # fmt: skip
+    child = {
+        **common, "id": "t2", "at": "2026-11-30T04:21:13Z", "task": "read the\nfirst folder", "acknowledged_ms": 30,
+        "steps_kept": 2, "ended": 3, "reason": None,
+    }  # fmt: skip
+    other = {**common, "id": "t0", "request": None, "cause": "worker_shutdown", "at": "2026-11-30T04:20:00Z",
+             "task": "", "acknowledged_ms": None, "steps_kept": 0, "ended": 0, "reason": None}  # fmt: skip
+    rows = tables.interruptions([main, child, other]).splitlines()[1:]
+    assert len(rows) == 4
+    for said in ("2 agents", "ana", "delegate, tool", "3 ended", "wrong branch"):
+        assert said in rows[0]
+    assert rows[0].split("  3  ")[1].strip().startswith("3 ended"), "the steps of both"
+    assert "turn 1 of the main agent" in rows[1]
+    assert "turn 1 of sub-agent “read the first folder”" in rows[2]
+    assert "3 ended" in rows[2]
+    assert "turn 1 of a sub-agent" in rows[3]
+    assert "the worker shut down" in rows[3]

@@ -11,6 +11,7 @@ from django.utils.html import escape
 from pytest_django import Settings
 
 from sessions_app import control, views
+from sessions_app.engine import commands
 from sessions_app.ids import new_id
 from sessions_app.models import Person
 from sessions_app.pages.words import outcome
@@ -271,7 +272,37 @@ def test_an_interruption_of_a_lost_worker_names_no_person() -> None:
     page = text_of(client, f"/interruptions/{world.turn}")
     assert "worker died, result unknown" in page
     assert "It cannot be proven that everything has ended." in page
-    assert "nobody" in page
+    assert "<dt>Asked by</dt><dd>no person: the worker died</dd>" in page
+
+
+@pytest.mark.rule("E8")
+@pytest.mark.parametrize(
+    ("cause", "words", "call"),
+    [
+        ("worker_shutdown", "the worker was shut down", "ended, the worker was shut down"),
+        ("worker_lost", "the worker died", "ended, the worker died"),
+    ],
+)
+def test_an_end_that_no_person_asked_for_says_what_it_was(cause: str, words: str, call: str) -> None:
+    world, client = World.create("ana"), browser("ana")
+    world.start("go")
+    world.plan("c1")
+    world.start_tool("c1")
+    world.end(cause=cause, settlements={"c1": commands.Settlement("interrupted")})
+    page = text_of(client, f"/interruptions/{world.turn}")
+    assert f"<dt>Asked by</dt><dd>no person: {words}</dd>" in page
+    assert call in text_of(client, f"/s/{world.session}")
+    for path in (f"/interruptions/{world.turn}", f"/s/{world.session}"):
+        assert "by the stop" not in text_of(client, path)
+
+
+def test_who_closed_a_session_has_asked_for_the_end_of_what_ran() -> None:
+    world, client = World.create("ana"), browser("ana")
+    world.start("go")
+    control.close(world.owner, world.session, new_id())
+    world.end()
+    page = text_of(client, f"/interruptions/{world.turn}")
+    assert re.search(r"<dt>Asked by</dt><dd><bdi class=\"who p\d\">ana</bdi> from a desk", page)
 
 
 def test_a_closed_session_says_so_and_has_no_composer() -> None:

@@ -49,9 +49,7 @@ class Memory:
         """Decide and append; raises `Refused` and then leaves everything as it was."""
         self.now_ms += 7
         cause = self.new_id("c")
-        context = Context(
-            actor, self.now_ms, self.phases, lambda seq: self.log[seq - 1].data, self._returned, len(self.log), cause
-        )
+        context = Context(actor, self.now_ms, self.phases, self.payload, self._returned, len(self.log), cause)
         before = to_json(self.state)
         try:
             decision = decide(self.state, command, context)
@@ -85,8 +83,14 @@ class Memory:
             self.state = evolve(self.state, event)
             self.forgetful = evolve(self.forgetful, without_texts(event))
 
+    def payload(self, seq: int) -> dict[str, Any]:
+        """An event's payload; a number that no event has is an error here as it is in the log."""
+        if not 1 <= seq <= len(self.log):
+            raise LookupError(f"no event has the number {seq}")
+        return self.log[seq - 1].data
+
     def _returned(self, seq: int) -> Any:
-        text = self.log[seq - 1].data["text"]
+        text = self.payload(seq)["text"]
         return text if len(text) <= INLINE_BYTES else {"ref": f"{seq}.text", "size": len(text)}
 
     def round_trip(self) -> State:

@@ -170,6 +170,38 @@ def test_the_next_request_says_by_what_the_last_turn_was_stopped(how: Any, words
     assert words in entries(memory)[-1].text
 
 
+@pytest.mark.rule("C3", "C4")
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("worker_lost", "because the process that ran it died"),
+        ("worker_shutdown", "because the program was shut down"),
+        ("budget", "because a limit of this session was reached"),
+        ("person", "by a stop"),
+    ],
+)
+def test_a_call_that_a_turn_s_end_cut_short_says_what_ended_it(cause: Any, words: str) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a")
+    memory.begin()
+    memory.plan("a", "b")  # a model may use an id again
+    memory.call("a")
+    cut = {"a": c.Settlement("interrupted", "half")}
+    if cause == "person":
+        memory.stop()
+        memory.end(settlements=cut)
+    else:
+        memory.end("worker", cause=cause, which="steps" if cause == "budget" else "", settlements=cut)
+    first, second, other = results(memory)
+    assert first.text == "out"
+    assert f"then ended {words} before it was finished" in second.text
+    assert second.text.endswith("half")
+    assert "not run" in other.text
+
+
 @pytest.mark.rule("C3")
 def test_the_note_is_said_once() -> None:
     memory = Memory()
@@ -461,3 +493,12 @@ def test_the_note_on_a_fault_is_one_in_brackets() -> None:
     memory.fail()
     memory.start("next")
     assert entries(memory)[-1].text == ("[Your last turn ended by a technical fault before you had finished.]\n\nnext")
+
+
+def test_the_log_of_these_tests_has_no_event_before_the_first_and_none_behind_the_last() -> None:
+    """A number counted from the end would answer with an event that no rule asked for."""
+    memory = Memory()
+    assert memory.payload(1) is memory.log[0].data
+    for seq in (0, -1, len(memory.log) + 1):
+        with pytest.raises(LookupError):
+            memory.payload(seq)

@@ -1,7 +1,7 @@
 /** The card of a delegate inside its parent's step: its task, its state, its own timeline folded inside, its answer (G1). */
 import { el, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
-import { actorName, byPerson, counting, duration } from "../words.js";
+import { actorName, byPerson, counting, duration, endedWith } from "../words.js";
 import { DRAWINGS, prose } from "./items.js";
 import { doingNow } from "./strip.js";
 
@@ -82,9 +82,10 @@ function endOf({ outcome, startedAt, endedAt }, child) {
   return { dot: "stop", colour: "bad", words: () => stoppedWords(child) };
 }
 
-/** Who stopped a delegate, in short. @param {AgentView | undefined} agent */
+/** Who stopped a delegate, or what ended it, in short. @param {AgentView | undefined} agent */
 export function stoppedWords(agent) {
   if (!agent?.end) return "stopped before it began";
   const { data, actor } = agent.end;
-  return byPerson(data.cause) ? `stopped by ${actorName(actor)}` : "stopped with the agent above it";
+  if (byPerson(data.cause)) return `stopped by ${actorName(actor)}`;
+  return (data.cause !== "parent" && endedWith(data.cause)) || "stopped with the agent above it";
 }

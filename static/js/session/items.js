@@ -130,7 +130,7 @@ function reply(context) {
       element.hidden = value === "" && !item.live;
       setAttribute(element, "data-live", Boolean(item.live));
       text.classList.toggle("cut", Boolean(item.cut));
-      setAttribute(text, "title", item.cut === "stopped" && "Cut off by the stop");
+      setAttribute(text, "title", item.cut === "stopped" && "Cut off when the turn ended");
       if (item.replacedBy) {
         write(why, `Replaced by ${item.replacedBy}’s message`);
         element.append(why);
