@@ -111,7 +111,8 @@ def list_rows(sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
     """What the session list shows of each of these sessions.
 
     `held` counts the messages set aside, `background` the calls that left something running, `agents` those at work,
-    `asks` the approvals that wait, the longest of them since `since`; else `phase` is what one of them is doing, with which `tool`, since `since`; `asked_by` who stops it.
+    `asks` the approvals that wait, the longest of them since `since`; else `phase` is what one agent
+    is doing, with which `tool`, since `since`; `asked_by` who stops it.
     """
     with db.cursor("read") as cur:
         rows = cur.execute(_ROWS, [list(sessions)]).fetchall()

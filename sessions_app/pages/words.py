@@ -449,7 +449,7 @@ def described(word: str, state: Mapping[str, Any]) -> str:
     if word == "running" and below:
         more.append(counted(below, "sub-agent"))
     if word == "idle" and left:
-        more.append(f"{counted(left, 'process', 'processes')} in the background")
+        more.append(f"{left} in the background")
     return ", ".join([_approvals(open_) if word == "approval" else STATES.get(word, word), *more])
 
 

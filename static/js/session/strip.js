@@ -65,7 +65,7 @@ export function describe(state, view) {
   const { held, inputs, steers } = waiting(state);
   if (inputs && primary(state)?.status === "idle") return { is: "idle", words: () => "Waiting for a worker" };
   const left = Object.values(state.loops).reduce((sum, loop) => sum + loop.background.length, 0);
-  const also = left ? `, ${countOf(left, "process", "processes")} in the background` : "";
+  const also = left ? `, ${left} in the background` : "";
   if (held) return { is: "idle", held: true, words: () => `Nothing running, ${countOf(held, "message")} paused${also}` };
   if (steers) return { is: "idle", words: () => `Nothing running, ${countOf(steers, "message")} for the next turn${also}` };
   return { is: "idle", words: () => `Nothing running${also}` };
