@@ -376,6 +376,13 @@ def _approvals(n: int) -> str:
     return f"Waiting for {n} approvals" if n > 1 else STATES["approval"]
 
 
+def earlier_answer(outcome: str | None) -> str:
+    """What became of a sub-agent's answer after which it had another turn; `outcome` is its call's, once settled."""
+    if outcome is None:
+        return "Its next answer replaces this one"
+    return "Replaced by its next answer" if outcome == "ok" else "The agent above did not get this answer"
+
+
 def doing(row: Mapping[str, Any]) -> str:
     """What a session of the list is doing this moment, from its row; without a clock."""
     word, phase = row["state"], row.get("phase")
