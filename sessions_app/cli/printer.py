@@ -1,9 +1,13 @@
-"""A session's frames as readable text: what streams is written as it comes, and each text only once."""
+"""A session's frames as readable text: what streams is written as it comes, and each text only once.
+
+One agent writes at a time, under its name: what another one streams meanwhile waits until something happens.
+"""
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from sessions_app.cli.agents import MAIN, Agents
 from sessions_app.cli.terminal import clean, one_line
 from sessions_app.cli.words import plural, rule_words, seconds
 from sessions_app.pages.words import MODES
@@ -49,13 +53,36 @@ class Printer:
         self._shown: dict[Key, tuple[int, int]] = {}
         self._live: list[Frame] = []
         self._heard: set[str] = set()
-        self._calls: dict[str, str] = {}
+        self._calls: dict[str, dict[str, str]] = {}
+        self._agents = Agents()
+        self._loops: dict[str, str] = {}
+        self._about = self._speaker = MAIN
+        self._waiting: list[Frame] = []
+        self._finished: dict[str, set[tuple[int, str]]] = {}
+        self._over: set[str] = set()
 
     def frame(self, frame: Frame) -> None:
         """Write one frame. Frames and events of types unknown here are not an error: more may be added."""
         rule = _FRAMES.get(frame.get("t", ""))
-        if rule is not None:
-            rule(self, frame)
+        if rule is None:
+            return
+        self._take(rule, frame)
+        if self._streaming is None:  # whoever comes first may write now, and the others go on waiting
+            waiting, self._waiting = self._waiting, []
+            for piece in waiting:
+                self._take(Printer._delta, piece)
+
+    def known(self, started: Frame) -> None:
+        """A `LoopStarted` from before what is watched."""
+        self._agents.started(started)
+
+    def _take(self, rule: Callable[["Printer", Frame], None], frame: Frame) -> None:
+        turn, loop = frame.get("turn"), frame.get("loop")
+        if turn and loop:
+            self._loops[turn] = loop
+        loop = loop or self._loops.get(turn or "")
+        self._about = self._speaker if loop is None else self._agents.of(loop)  # the session's own news names nobody
+        rule(self, frame)
 
     def note(self, text: str) -> None:
         """A line of our own, dimmed."""
@@ -71,11 +98,16 @@ class Printer:
     def _caught_up(self, frame: Frame) -> None:
         # The running step's text belongs below the history, which came after `hello`.
         for step in self._live:
-            self._delta(step)
+            self._take(Printer._delta, step)
         self._live = []
 
     def _delta(self, frame: Frame) -> None:
         key: Key = (frame["turn"], frame["step"], frame["kind"], frame.get("call") or "")
+        if self._is_finished(key):
+            return
+        if self._streaming is not None and self._loops.get(self._streaming[0]) != frame.get("loop"):
+            self._waiting.append(frame)
+            return
         attempt, shown = self._shown.get(key, (frame["attempt"], 0))
         if frame["attempt"] < attempt:
             return
@@ -104,7 +136,16 @@ class Printer:
 
     # Events
 
+    def _loop_started(self, frame: Frame, data: Frame) -> None:
+        self._agents.started(frame)
+
     def _input_queued(self, frame: Frame, data: Frame) -> None:
+        if self._about != MAIN and data.get("agency") == "machine" and frame["actor"]["kind"] == "agent":
+            above = self._agents.of(frame["actor"]["id"])
+            if not self._agents.named_whole(self._about):
+                self._line(f"{self._agents.name(above)}: ", _BOLD, end="")
+                self._put(clean(words_of(data.get("text"))) + "\n", _PLAIN)
+            return
         self._said(frame, ", tried again" if data.get("retries") else "", words_of(data.get("text")))
 
     def _steer_queued(self, frame: Frame, data: Frame) -> None:
@@ -127,15 +168,21 @@ class Printer:
         self.note(f"· {plural(len(data['inputs']) + len(data['steers']), 'message')} paused")
 
     def _turn_started(self, frame: Frame, data: Frame) -> None:
+        self._agents.turn_started(frame)
         self._line(f"── turn {data.get('index')}", _DIM)
 
     def _step(self, frame: Frame, data: Frame) -> None:
-        self._finish(frame, "text", words_of(data.get("text")))
-        self._calls = {call["call"]: _call(call["tool"], call.get("arguments")) for call in data.get("calls") or ()}
+        text = words_of(data.get("text"))
+        self._finish(frame, "text", text)
+        calls = {call["call"]: _call(call["tool"], call.get("arguments")) for call in data.get("calls") or ()}
+        self._calls[frame["turn"]] = calls
+        if text and not calls:
+            self._agents.answered(self._about, text)
 
     def _gate_opened(self, frame: Frame, data: Frame) -> None:
+        asked = self._calls.get(frame["turn"], {}).get(data["call"], data.get("tool"))
         risky = " (called risky)" if data.get("question") == "risk" else ""
-        self._line(f"? waits for approval{risky}: {self._calls.get(data['call'], data.get('tool'))}", _AMBER)
+        self._line(f"? waits for approval{risky}: {asked}", _AMBER)
 
     def _gate_resolved(self, frame: Frame, data: Frame) -> None:
         message = words_of(data.get("message"))
@@ -157,15 +204,21 @@ class Printer:
         self.note("· that reply was replaced by a message")
 
     def _tool_started(self, frame: Frame, data: Frame) -> None:
-        self._line(_call(str(data.get("tool")), data.get("arguments")), _BOLD)
+        tool, arguments = str(data.get("tool")), data.get("arguments")
+        self._line("delegate" if tool == "delegate" else _call(tool, arguments), _BOLD)  # its task follows
 
     def _tool_settled(self, frame: Frame, data: Frame) -> None:
-        self._finish(frame, "tool", words_of(data.get("output")), str(data.get("call") or ""))
+        call, output = str(data.get("call") or ""), words_of(data.get("output"))
+        delegated = self._agents.settled(frame.get("loop"), call)
+        whose = "" if delegated is None else f"{self._agents.name(delegated[0])}: "
+        if delegated is not None and output == delegated[1]:
+            output = ""  # it stands where the delegate wrote it
+        self._finish(frame, "tool", output, call)
         outcome = str(data.get("outcome")).replace("_", " ")
         exit_code = "" if data.get("exit") is None else f", exit {data['exit']}"
         style = _DIM if outcome == "ok" else _RED
         took = "" if outcome == "lost" else f", {seconds(data.get('duration_ms') or 0)}"  # how long it ran nobody knows
-        self._line(f"[{outcome}{exit_code}{took}]", style)
+        self._line(f"[{whose}{outcome}{exit_code}{took}]", style)
         named = _survivors(data)
         if named:
             self._line(f"! outlived its kill: {named}", _RED)
@@ -175,6 +228,7 @@ class Printer:
         self._line(f"■ stop asked by {_who(frame)}{f': {one_line(reason, 200)}' if reason else ''}", _RED)
 
     def _turn_interrupted(self, frame: Frame, data: Frame) -> None:
+        self._end_turn(frame["turn"])
         asked = data["cause"] in ("person", "token", "admin")
         by = f"by {_who(frame)}" if asked else f"({data['cause']})".replace("_", " ")
         processes = data.get("processes") or {}
@@ -201,11 +255,13 @@ class Printer:
         self.note("· processes that had outlived their kill have ended")
 
     def _turn_done(self, frame: Frame, data: Frame) -> None:
+        self._end_turn(frame["turn"])
         self.note(f"── done: {plural(data.get('steps') or 0, 'step')}, {seconds(data.get('duration_ms') or 0)}")
         self._left(data)
 
     def _turn_failed(self, frame: Frame, data: Frame) -> None:
         error = data.get("error") or {}
+        self._end_turn(frame["turn"])
         head = "ended by a limit" if error.get("code") == "repeated_call" else "failed"
         self._line(f"── {head}: {one_line(words_of(error.get('detail')) or error.get('code'), 300)}", _RED)
         self._left(data)
@@ -223,10 +279,23 @@ class Printer:
     def _finish(self, frame: Frame, kind: str, text: str, call: str = "") -> None:
         """Write what of a finished text has not been streamed, and forget the stream."""
         key: Key = (frame["turn"], frame["step"], kind, call)
+        self._finished.setdefault(key[0], set()).add((key[1], call))
         _, shown = self._shown.pop(key, (0, 0))
         if text[shown:]:
             self._stream(key, text[shown:])
         self._end_stream()
+
+    def _is_finished(self, key: Key) -> bool:
+        """Whether an event has said all of it: pieces that come later, or again after a reconnect, are old (L2)."""
+        turn, step, _, call = key
+        return turn in self._over or (step, call) in self._finished.get(turn, ())
+
+    def _end_turn(self, turn: str) -> None:
+        """Nothing more comes of it."""
+        self._over.add(turn)
+        self._finished.pop(turn, None)
+        self._calls.pop(turn, None)
+        self._shown = {key: value for key, value in self._shown.items() if key[0] != turn}
 
     def _stream(self, key: Key, text: str) -> None:
         if self._streaming != key:
@@ -237,7 +306,7 @@ class Printer:
     def _end_stream(self) -> None:
         self._streaming = None
         if not self._at_start:
-            self._put("\n", _PLAIN)
+            self._put_raw("\n", _PLAIN)
 
     def _line(self, text: str, style: str, end: str = "\n") -> None:
         self._end_stream()
@@ -246,6 +315,12 @@ class Printer:
     def _put(self, text: str, style: str) -> None:
         if not text:
             return
+        if self._about != self._speaker:
+            self._speaker = self._about
+            self._put_raw(f"── {self._agents.name(self._speaker)}\n", _BOLD)
+        self._put_raw(text, style)
+
+    def _put_raw(self, text: str, style: str) -> None:
         self._at_start = text.endswith("\n")
         self._write(f"\x1b[{style}m{text}\x1b[0m" if style and self._colour else text)
 
@@ -300,6 +375,7 @@ _FRAMES: Final[Mapping[str, Callable[[Printer, Frame], None]]] = {
     "event": Printer._event,
 }
 _EVENTS: Final[Mapping[str, Callable[[Printer, Frame, Frame], None]]] = {
+    "LoopStarted": Printer._loop_started,
     "InputQueued": Printer._input_queued,
     "SteerQueued": Printer._steer_queued,
     "SteerDelivered": Printer._steer_delivered,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from psycopg import sql
@@ -11,8 +12,6 @@ from psycopg.types.json import Jsonb
 from sessions_app.engine.decide.gates import open_gates
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from psycopg import Cursor
 
     from sessions_app.engine.events import Event
@@ -96,8 +95,13 @@ def _resumed(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
         """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, '')""",
         (event.turn, row.session, event.loop, event.data["worker"], event.data["epoch"], event.step,
-         1 if turn is None else turn.attempt, _resting(state, event), row.at),
+         1 if turn is None else turn.attempt, _resting(state, event), _waits_since(turn) or row.at),
     )  # fmt: skip
+
+
+def _waits_since(turn: Turn | None) -> datetime | None:
+    """Since when it has waited for an answer or delegates, which no hand-over starts anew."""
+    return None if turn is None or turn.asked_ms is None else datetime.fromtimestamp(turn.asked_ms / 1000, UTC)
 
 
 def _resting(state: State, event: Event) -> str:

@@ -22,6 +22,7 @@ SELECT s.id::text FROM member m JOIN session s ON s.id = m.session_id WHERE m.pe
 ORDER BY s.active_at DESC LIMIT %s
 """
 # Of several agents at work the one that tells most is shown: what waits for a person, then what does something itself.
+# An approval waits since the event that asked for it, whatever worker has its turn by now (H1).
 _ROWS: Final = """
 SELECT s.id::text, title, word, word_since, active_at, created_by_id::text, model, head,
     jsonb_array_length(jsonb_path_query_array(state, '$.loops.*.*[*] ? (@.held == true)')),
@@ -30,11 +31,15 @@ SELECT s.id::text, title, word, word_since, active_at, created_by_id::text, mode
     jsonb_path_query_first(state, '$.requests.*.actor.name') #>> '{}', r.phase, r.since,
     jsonb_path_query_first(state, '$.loops.*.turn.calls[*] ? (@.call == $call)', jsonb_build_object('call', r.call))
         ->> 'tool',
-    nullif((state->'spent'->>'cost')::float, 0)
+    nullif((state->'spent'->>'cost')::float, 0), g.asks, g.since
 FROM session s LEFT JOIN LATERAL (
     SELECT phase, since, call FROM running_turn WHERE session = s.id
     ORDER BY phase = 'gate' DESC, phase = 'delegate', since LIMIT 1
-) r ON true
+) r ON true LEFT JOIN LATERAL (
+    SELECT count(*) AS asks, min(e.at) AS since
+    FROM jsonb_path_query(state, '$.loops.*.turn.calls[*] ? (@.answer == "open").seq') open
+    JOIN event e ON e.session_id = s.id AND e.seq = open::bigint
+) g ON word = 'approval'
 WHERE s.id = ANY(%s::uuid[])
 """
 _PLACES: Final = "SELECT session_id::text, person_id::text, pinned, archived FROM list_place WHERE session_id = ANY(%s)"
@@ -105,8 +110,9 @@ def places(sessions: Sequence[str]) -> dict[tuple[str, str], tuple[bool, bool]]:
 def list_rows(sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
     """What the session list shows of each of these sessions.
 
-    `held` counts the messages set aside, `background` the calls that left something running, `agents` those at work;
-    `phase` is what one of them is doing, with which `tool`, since `since`; `asked_by` who stops it.
+    `held` counts the messages set aside, `background` the calls that left something running, `agents` those at work,
+    `asks` the approvals that wait, the longest of them since `since`; else `phase` is what one agent
+    is doing, with which `tool`, since `since`; `asked_by` who stops it.
     """
     with db.cursor("read") as cur:
         rows = cur.execute(_ROWS, [list(sessions)]).fetchall()
@@ -114,13 +120,14 @@ def list_rows(sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
     for row in rows:
         (
             session, title, word, since, active_at, created_by, model, head, held, background, agents, asked_by, phase,
-            phase_since, tool, cost,
+            phase_since, tool, cost, asks, asked,
         ) = row  # fmt: skip
         at_work = phase is not None and word in ("running", "approval")
+        shown = asked or (phase_since if at_work else since)
         found[session] = {
-            "id": session, "title": title, "state": word, "since": instant(phase_since if at_work else since),
+            "id": session, "title": title, "state": word, "since": instant(shown),
             "active_at": instant(active_at), "created_by": created_by, "model": model, "head": head, "held": held,
             "background": background, "agents": agents, "asked_by": asked_by, "phase": phase, "tool": tool,
-            "cost": cost,
+            "cost": cost, "asks": asks or 0,
         }  # fmt: skip
     return found

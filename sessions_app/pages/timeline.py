@@ -19,6 +19,7 @@ from sessions_app.pages.words import (
     call_line,
     counted,
     duration,
+    earlier_answer,
     failed_words,
     hue,
     left_words,
@@ -129,6 +130,8 @@ class Timeline:
     def finish(self) -> list[Item]:
         """The blocks, after the last event."""
         for item in self._calls.values():
+            if "child" in item:
+                item["earlier"] = _earlier(item)
             turns = [block for block in item["child"]["blocks"] if block["kind"] == "turn"] if "child" in item else []
             if item.get("is") != "running" or "agent" not in item:
                 continue
@@ -211,6 +214,15 @@ class Timeline:
             if text_of(cut.get(kind)):
                 turn["items"].append({"kind": kind, **folded(text_of(cut[kind])), "cut": True})
         return turn
+
+
+def _earlier(item: Item) -> list[Item]:
+    """A delegate's answers that the agent above does not get: its last one counts (G3)."""
+    done = (block for block in item["child"]["blocks"] if block["kind"] == "turn" and block["status"] == "done")
+    texts = ([each for each in turn["items"] if each["kind"] == "text" and not each.get("cut")] for turn in done)
+    answers = [each[-1] for each in texts if each]
+    settled = item.get("outcome", {}).get("outcome")
+    return [{**each, "became": earlier_answer(settled)} for each in (answers[:-1] if settled == "ok" else answers)]
 
 
 def _places(loops: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, tuple[str, str, int, str]]]:

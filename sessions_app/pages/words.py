@@ -386,12 +386,24 @@ CLOCKED: Final = frozenset({"running", "approval", "stopping"})
 """The states whose length is counted on the screen."""
 
 
+def _approvals(n: int) -> str:
+    """What waits for a person; the clock beside it is that of the one that waits longest."""
+    return f"Waiting for {n} approvals" if n > 1 else STATES["approval"]
+
+
+def earlier_answer(outcome: str | None) -> str:
+    """What became of a sub-agent's answer after which it had another turn; `outcome` is its call's, once settled."""
+    if outcome is None:
+        return "Its next answer replaces this one"
+    return "Replaced by its next answer" if outcome == "ok" else "The agent above did not get this answer"
+
+
 def doing(row: Mapping[str, Any]) -> str:
     """What a session of the list is doing this moment, from its row; without a clock."""
     word, phase = row["state"], row.get("phase")
     if word == "stopping" and row.get("asked_by"):
         return f"Stopping, asked by {apart(row['asked_by'])}"
-    words = STATES.get(word, word)
+    words = _approvals(row.get("asks") or 0) if word == "approval" else STATES.get(word, word)
     if word == "running":
         tool = row.get("tool") or ""
         words = {
@@ -454,12 +466,13 @@ def described(word: str, state: Mapping[str, Any]) -> str:
     loops = state["loops"].values()
     below = sum(1 for loop in loops if loop["parent"] is not None and loop["status"] != "closed")
     left = sum(len(loop["background"]) for loop in loops)
+    open_ = sum(call["answer"] == "open" for loop in loops for call in (loop["turn"] or {}).get("calls") or ())
     more = []
     if word == "running" and below:
         more.append(counted(below, "sub-agent"))
     if word == "idle" and left:
-        more.append(f"{counted(left, 'process', 'processes')} in the background")
-    return ", ".join([STATES.get(word, word), *more])
+        more.append(f"{left} in the background")
+    return ", ".join([_approvals(open_) if word == "approval" else STATES.get(word, word), *more])
 
 
 def left_words(data: Mapping[str, Any]) -> str:

@@ -161,6 +161,12 @@ function limitWords({ which, steps_kept: steps, usage, cost }) {
 /** The headline of a failed turn. @param {any} error of TurnFailed */
 export const failedWords = (error) => (error?.code === "repeated_call" ? "Ended by a limit: the same call again and again" : "The turn failed");
 
+/** What became of a sub-agent's answer after which it had another turn. @param {string} [outcome] of its call, once that has settled */
+export const earlierAnswer = (outcome) => (!outcome ? "Its next answer replaces this one" : outcome === "ok" ? "Replaced by its next answer" : "The agent above did not get this answer");
+
+/** What waits for a person; the clock beside it is that of the one that waits longest. @param {number} n */
+export const approvals = (n) => (n > 1 ? `Waiting for ${n} approvals` : "Waiting for approval");
+
 /** Whether somebody asked for that end. @param {string} cause */
 export const byPerson = (cause) => ["person", "token", "admin"].includes(cause);
 

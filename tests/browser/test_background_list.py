@@ -42,12 +42,12 @@ def test_a_phone_kills_a_background_process_and_the_teammate_sees_who_did(screen
     serving(world)
     phone, watcher = opened.session("ben", world, "phone"), opened.session("cleo", world)
     for page in (desk, phone, watcher):
-        expect(page.locator("#state")).to_have_text("Nothing running, 1 process in the background")
+        expect(page.locator("#state")).to_have_text("Nothing running, 1 in the background")
         expect(page.locator("#background code")).to_have_text("npm start")
         expect(page.locator("#background code")).to_have_attribute("title", "npm start\nnpm start (9)")
     expect(watcher.locator("#background button")).to_have_count(0)
     served = opened.open("ana", f"/s/{world.session}", java_script_enabled=False)
-    expect(served.locator("#state")).to_have_text("Nothing running, 1 process in the background")
+    expect(served.locator("#state")).to_have_text("Nothing running, 1 in the background")
     open_drawer(phone)
     expect(phone.locator("#background small")).to_contain_text("for ")
     phone.get_by_role("button", name="Kill: npm start").tap()
@@ -81,7 +81,7 @@ def test_a_stop_spares_the_background_where_one_chooses_so(screens: Callable[...
     page.locator(".stop-menu .danger").click()
     expect(page.locator("#state")).to_contain_text("Stopping")
     world.end()
-    expect(page.locator("#state")).to_have_text("Nothing running, 1 process in the background")
+    expect(page.locator("#state")).to_have_text("Nothing running, 1 in the background")
     expect(page.locator("#background small")).to_contain_text("for ")
     expect(page.locator(".halt small")).to_have_text("1 process")
     page.reload()  # a press right after a stop has ended is meant for what was stopped

@@ -101,6 +101,24 @@ def test_a_session_is_made_used_and_listed(ana: Run) -> None:
     assert "and be brief" in seen.out
 
 
+def test_watch_names_the_agents_also_from_the_middle(ana: Run) -> None:
+    world = World.create("ana")
+    world.start("compare the folders")
+    (child,) = world.delegate("read the first folder")
+    assert child.claim()
+    child.begin()
+    begun = world.events()[-1].seq
+    child.answer("It is empty.")
+    told = ["── sub-agent “read the first folder”", "It is empty."]
+    settled = "[sub-agent “read the first folder”: ok"
+    whole = ana("watch", world.session, "--once").out
+    assert [whole.count(words) for words in (*told, settled)] == [1, 1, 1]
+    later = ana("watch", world.session, "--once", "--after", str(begun)).out.splitlines()
+    assert later[1:3] == told
+    assert later[4] == "── main agent"
+    assert later[5].startswith(settled)
+
+
 @pytest.mark.rule("E3", "E4")
 def test_a_stop_says_what_came_of_it_and_exits_by_it(ana: Run, web: Stack) -> None:
     world = World.create("ana")

@@ -5,44 +5,8 @@ from typing import Any
 import pytest
 
 from sessions_app.cli import tables, words
-from sessions_app.cli.printer import Printer
 from sessions_app.cli.terminal import clean, one_line
-
-TURN = "0197a1c2-0000-7000-8000-000000000001"
-ANA = {"kind": "person", "id": "1", "name": "Ana", "device": {"kind": "phone", "name": "Chrome on Android"}}
-WORKER = {"kind": "system", "id": "worker", "name": "steerweb", "device": None}
-
-
-class Terminal:
-    """A printer and what it wrote."""
-
-    def __init__(self, *, colour: bool = False) -> None:
-        self.text = ""
-        self.printer = Printer(self._write, colour=colour)
-
-    def _write(self, text: str) -> None:
-        self.text += text
-
-    def event(self, type_: str, data: dict[str, Any], *, step: int = 1, actor: Any = WORKER, seq: int = 1) -> None:
-        self.printer.frame(
-            {"t": "event", "seq": seq, "type": type_, "turn": TURN, "step": step, "actor": actor, "data": data}
-        )
-
-    def delta(self, text: str, offset: int, *, kind: str = "text", step: int = 1, attempt: int = 1) -> None:
-        self.printer.frame(self.piece(text, offset, kind=kind, step=step, attempt=attempt))
-
-    @staticmethod
-    def piece(text: str, offset: int, *, kind: str = "text", step: int = 1, attempt: int = 1) -> dict[str, Any]:
-        return {
-            "t": "delta",
-            "turn": TURN,
-            "step": step,
-            "attempt": attempt,
-            "kind": kind,
-            "call": "c1" if kind == "tool" else None,
-            "offset": offset,
-            "text": text,
-        }
+from tests.doors.terminals import ANA, TURN, Terminal
 
 
 @pytest.mark.rule("E3")

@@ -26,6 +26,10 @@ class Command(TerminalCommand):
         session = client.get(f"/sessions/{options['session']}")
         after = session["head"] if options["new"] else options["after"]
         printer = Printer(_write, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+        if after and not options["json"]:
+            query = {"types": "LoopStarted", "before": after + 1, "order": "desc", "limit": 1000}
+            for started in reversed(client.get(f"/sessions/{options['session']}/events", **query)["items"]):
+                printer.known(started)
 
         def on_frame(text: str, frame: Mapping[str, Any]) -> None:
             if options["json"]:

@@ -2,13 +2,13 @@
 import { byId, el, fill, icon, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
 import { face } from "../session/presence.js";
-import { ago, apart, count as counted, counting, doing, money, plain } from "../words.js";
+import { ago, apart, approvals, count as counted, counting, doing, money, plain } from "../words.js";
 
 /**
  * One session as the feed tells of it; a row that was only served has no more than its id.
  * @typedef {{ id: string, title: string, state: string, since: string, active_at?: string, created_by?: string, role?: string,
  *   pinned?: boolean, archived?: boolean, people?: { id: string, name: string }[], cost?: unknown, phase?: string | null, tool?: string | null,
- *   agents?: number, asked_by?: string | null, held?: number, background?: number, model?: string, gone?: boolean }} Row
+ *   agents?: number, asks?: number, asked_by?: string | null, held?: number, background?: number, model?: string, gone?: boolean }} Row
  */
 
 const WORDS = /** @type {Record<string, string>} */ ({ idle: "Nothing running", waiting: "Waiting for a worker", running: "Running", approval: "Waiting for approval", stopping: "Stopping", closing: "Closing", closed: "Closed" });
@@ -26,7 +26,7 @@ export const active = (row) => ["waiting", "running", "approval", "stopping"].in
 /** What a row's session is doing this moment, without a clock. The server says the same in `pages/words.py`. @param {Row} row */
 export function inWords(row) {
   if (row.state === "stopping" && row.asked_by) return `Stopping, asked by ${apart(row.asked_by)}`;
-  const words = WORDS[row.state] || row.state;
+  const words = row.state === "approval" ? approvals(row.asks || 0) : WORDS[row.state] || row.state;
   if (row.state === "running") {
     const now = row.phase === "tool" ? (row.tool ? doing(row.tool) : "Using a tool") : PHASES[row.phase || ""] || words;
     return (row.agents || 0) > 1 ? `${now}, ${row.agents} agents at work` : now;

@@ -1,7 +1,7 @@
 /** The card of a delegate inside its parent's step: its task, its state, its own timeline folded inside, its answer (G1). */
-import { el, write } from "../dom.js";
+import { el, fill, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
-import { actorName, byPerson, counting, duration, endedWith } from "../words.js";
+import { actorName, byPerson, counting, duration, earlierAnswer, endedWith } from "../words.js";
 import { DRAWINGS, prose } from "./items.js";
 import { doingNow } from "./strip.js";
 
@@ -27,7 +27,9 @@ export function agentCard(context, blocks) {
   line.before(el("b", {}, "Sub-agent"));
   const pre = /** @type {HTMLElement} */ (element.lastElementChild);
   const result = el("div", { class: "prose md result", hidden: true });
-  pre.before(work);
+  const earlier = el("div", { class: "earlier", hidden: true });
+  let shownEarlier = "";
+  pre.before(work, earlier);
   pre.after(result);
   return {
     element,
@@ -50,9 +52,31 @@ export function agentCard(context, blocks) {
       result.hidden = typeof item.text !== "string" || item.text === "" || pre.hidden || outcome === "interrupted";
       if (!result.hidden) prose(result, item.text, context, false);
       if (!result.hidden || outcome === "interrupted") pre.hidden = true; // what is for the agent above: people read who stopped it
+      const answers = earlierAnswers(item, child);
+      const mark = JSON.stringify([answers, outcome]);
+      earlier.hidden = !answers.length;
+      if (mark !== shownEarlier) fill(earlier, ...answers.map((text) => earlierOne(text, outcome, context)));
+      shownEarlier = mark;
       drawInside();
     },
   };
+}
+
+/**
+ * Its answers that the agent above does not get: a message for its next turn lets it answer once more, and its last one counts (G3).
+ * @param {Item} item @param {AgentView | undefined} child @returns {import("./view.js").Text[]}
+ */
+function earlierAnswers(item, child) {
+  const done = (child?.blocks || []).flatMap((block) => (block.kind === "turn" && block.turn.status === "done" ? [block.turn] : []));
+  const answers = done.map((turn) => turn.items.findLast((each) => each.kind === "text" && !each.cut)?.text).filter(Boolean);
+  return item.outcome?.outcome === "ok" ? answers.slice(0, -1) : answers;
+}
+
+/** @param {import("./view.js").Text} text @param {string | undefined} outcome @param {import("./items.js").Context} context */
+function earlierOne(text, outcome, context) {
+  const words = el("div", { class: "prose md", dir: "auto" });
+  prose(words, text, context, false);
+  return el("div", {}, words, el("p", { class: "muted small" }, earlierAnswer(outcome)));
 }
 
 /** @param {AgentView | undefined} agent */

@@ -19,6 +19,8 @@ const LONG_CHARS = 50_000;
 /** An answer usually takes some milliseconds; only a wait longer than this is worth words. */
 const SLOW_MS = 600;
 const RECEIPT_MS = 5_000;
+/** The agent above a sub-agent gets one answer, the last (G3). */
+const REPLACES = "Its next answer replaces the one it gives now";
 
 export class Composer {
   /**
@@ -49,6 +51,8 @@ export class Composer {
     this.landing = "";
     /** And it is for the next turn, so that nothing need run. */
     this.landsLater = false;
+    /** And it is for a sub-agent. */
+    this.landsBelow = false;
     this.receiptTimer = 0;
     this.hinted = "";
     const draft = this.#readDraft();
@@ -152,7 +156,7 @@ export class Composer {
     stopCounting(this.hint);
     if (this.receipt) write(this.hint, this.receipt);
     else if (!this.#loop()) write(this.hint, "");
-    else if (!steerable) write(this.hint, this.target && !turn ? "After its task" : idleHint(state));
+    else if (!steerable) write(this.hint, this.target && !turn ? "After its task; its last answer counts" : idleHint(state));
     else if (this.way === "queue") write(this.hint, queueHint(/** @type {import("./state.js").Loop} */ (this.#loop())));
     else if (waits) write(this.hint, waitsHint(this.target ? "this sub-agent" : "the main agent", this.way));
     else if (phase?.is === "gate") write(this.hint, this.way === "urgent" ? "Lands instead of what is being asked" : "Lands after the approval");
@@ -231,6 +235,7 @@ export class Composer {
       const frame = way === "queue" ? { t: "submit", id, text, ...whom } : { t: "steer", id, text, urgent: way === "urgent", ...whom };
       const receipt = await this.connection.send(frame);
       if (this.flying !== id) return;
+      this.landsBelow = Boolean(target);
       this.#received();
       this.#landed(way, receipt);
     } catch (error) {
@@ -262,7 +267,7 @@ export class Composer {
   #landed(way, receipt) {
     this.landing = receipt.input || receipt.steer || "";
     this.landsLater = receipt.lands?.when === "next_turn";
-    if (way === "queue") this.receipt = "Received. It runs after this turn";
+    if (way === "queue") this.receipt = this.landsBelow ? `Received. ${REPLACES}` : "Received. It runs after this turn";
     else if (receipt.lands) this.receipt = `Received. ${landsWords(receipt.lands, way)}`;
     else if (receipt.input || !this.#steerable()) return;
     else this.receipt = `Received. ${landsWords(this.#landsNow(), way)}`; // the event came before the receipt
@@ -362,5 +367,6 @@ function idleHint(state) {
 /** @param {import("./state.js").Loop} loop */
 function queueHint(loop) {
   const inputs = loop.inbox.filter((entry) => !entry.held && !isTask(loop, entry)).length;
+  if (loop.parent !== null) return inputs ? `${inputs} before it; its last answer counts` : REPLACES;
   return `After this turn${inputs ? `, ${inputs} before it` : ""}`;
 }

@@ -11,8 +11,8 @@ import { firstPaused, textOf } from "./queue.js";
 import { waiting } from "./strip.js";
 
 /** @typedef {import("./view.js").StopView} StopView @typedef {import("./state.js").State} State */
-/** @typedef {{ held: number, next: string, left: number, runs: boolean }} Paused how many messages, the start of the one that would go on first, how many
- *   processes run in the background, and whether any agent runs */
+/** @typedef {{ held: number, next: string, left: number, runs: boolean, waits: { inputs: number, all: number } }} Paused how many messages, the start of the one
+ *   that would go on first, how many processes run in the background, whether any agent runs, and how many messages wait for a turn, and at all */
 
 /** How long a receipt that nobody put away stays once something runs again. */
 const LINGER_MS = 12_000;
@@ -49,15 +49,16 @@ export class Receipt {
     }
     const { scope } = shown.event.data;
     this.only = scope === "session" || scope === view.main ? "" : view.nameOf(scope);
-    const { held } = waiting(state);
+    const { held, inputs, steers } = waiting(state);
+    const waits = { inputs, all: held + inputs + steers };
     const next = startOf(textOf(view, firstPaused(state)?.id || ""));
     const reason = this.#reasonOf(shown, view);
     const left = background(state).length;
     const runs = Object.values(state.loops).some((loop) => loop.turn);
-    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, left, runs, reason]);
+    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, left, runs, reason, waits]);
     if (mark === this.drawn) return;
     this.drawn = mark;
-    fill(this.place, this.#element(shown, { held, next, left, runs }, reason));
+    fill(this.place, this.#element(shown, { held, next, left, runs, waits }, reason));
   }
 
   /** @param {StopView} stop @param {State} state */
@@ -130,11 +131,11 @@ export class Receipt {
   }
 
   /** @param {StopView} stop @param {boolean} over @param {Paused} paused */
-  #whatWaits(stop, over, { held, next, left, runs }) {
+  #whatWaits(stop, over, { held, next, left, runs, waits }) {
     const { event, ends } = stop;
     const kept = event.data.keep_background && left ? `${countOf(left, "process runs", "processes run")} on in the background, as asked. ` : "";
     if (this.only && !held && !unproven(ends)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}${runs ? "; the other agents go on" : ""}.`, over && kept && ` ${kept}`);
-    if (!over) return el("p", {}, before(event.data.queue));
+    if (!over) return el("p", {}, before(event.data.queue, waits));
     const line = el("p", {}, unproven(ends) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, kept, after(held));
     if (!held || !this.you.can.includes("release")) return line;
     return el("div", { class: "acts start" }, line,
@@ -195,8 +196,9 @@ function endedWords(ends) {
   return [duration(Math.max(...ends.map((end) => end.data.settled_ms))), ended && countOf(ended, "process", "processes"), how].filter(Boolean).join(", ");
 }
 
-/** @param {string} queue */
-function before(queue) {
+/** What comes after the end, of what waits. @param {string} queue @param {Paused["waits"]} waits */
+function before(queue, { inputs, all }) {
+  if (!(queue === "run" ? inputs : all)) return "When it has ended, nothing starts by itself.";
   if (queue === "run") return "When it has ended, the next waiting message starts.";
   if (queue === "clear") return "When it has ended, waiting messages go back to their authors.";
   return "When it has ended, waiting messages stay paused and nothing starts by itself.";

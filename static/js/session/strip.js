@@ -1,6 +1,6 @@
 /** The status strip: the state in words with a clock that counts, the connection, the title. */
 import { setAttribute, write } from "../dom.js";
-import { actorName, clockTime, count as countOf, counting, doing, duration } from "../words.js";
+import { actorName, approvals, clockTime, count as countOf, counting, doing, duration } from "../words.js";
 import { count, shownNow, since, stopCounting } from "../clock.js";
 import { primary } from "./state.js";
 import { callKey } from "./view_rules.js";
@@ -24,7 +24,7 @@ export function waiting(state) {
 export const isTask = (loop, entry) => loop.parent !== null && entry.agency === "machine";
 
 /**
- * The approvals that are open: where a person is needed. What is being stopped asks no more.
+ * The approvals that are open: where a person is needed, the one that waits longest first. What is being stopped asks no more.
  * @param {State} state
  * @returns {{ loop: import("./state.js").Loop, turn: import("./state.js").Turn, call: import("./state.js").Call }[]}
  */
@@ -33,7 +33,7 @@ export function asked(state) {
     const { turn } = loop;
     const open = turn && !turn.mark ? (turn.calls || []).filter((call) => call.answer === "open") : [];
     return open.map((call) => ({ loop, turn: /** @type {import("./state.js").Turn} */ (turn), call }));
-  });
+  }).sort((one, other) => (one.call.seq || 0) - (other.call.seq || 0));
 }
 
 /** The stop that ends all that runs, until it has; one of a single delegate is told at that one. @param {State} state */
@@ -53,17 +53,19 @@ export function describe(state, view) {
   const request = stopping(state);
   if (request) return { is: "stopping", spoken: `Stopping, asked by ${actorName(request.actor)}`, words: () => `Stopping, asked by ${actorName(request.actor)} ${duration(Math.floor(since(request.at_ms) / 100) * 100)} ago` };
   if (state.status === "closing") return { is: "stopping", words: () => "Closing" };
-  const [asks] = asked(state);
+  const open = asked(state);
+  const [asks] = open;
   if (asks) {
+    const words = approvals(open.length);
     const at = view.turns.get(asks.turn.id)?.keys.get(callKey(asks.turn.step, asks.call.call))?.approval?.at ?? asks.turn.asked_ms ?? asks.turn.at_ms;
-    return { is: "waiting", spoken: "Waiting for approval", words: () => `Waiting for approval, ${counting(since(at))}` };
+    return { is: "waiting", spoken: words, words: () => `${words}, ${counting(since(at))}` };
   }
   const main = primary(state)?.turn;
   if (main) return describeRunning(state, view, main);
   const { held, inputs, steers } = waiting(state);
   if (inputs && primary(state)?.status === "idle") return { is: "idle", words: () => "Waiting for a worker" };
   const left = Object.values(state.loops).reduce((sum, loop) => sum + loop.background.length, 0);
-  const also = left ? `, ${countOf(left, "process", "processes")} in the background` : "";
+  const also = left ? `, ${left} in the background` : "";
   if (held) return { is: "idle", held: true, words: () => `Nothing running, ${countOf(held, "message")} paused${also}` };
   if (steers) return { is: "idle", words: () => `Nothing running, ${countOf(steers, "message")} for the next turn${also}` };
   return { is: "idle", words: () => `Nothing running${also}` };
