@@ -100,3 +100,8 @@ def test_every_first_half_waits_and_nothing_else_does(high: str) -> None:
     assert stream.feed("c" + high) == "c"
     assert stream.feed("\udc00") == (high + "\udc00").encode("utf-16", "surrogatepass").decode("utf-16")
     assert stream.feed("d\udc00") == "d\ufffd", "a second half waits for nothing"
+
+
+def test_two_keys_that_become_one_are_told_apart_and_said_to_be_altered() -> None:
+    assert clean_json({1: "x", "1": "y"}) == ({"1": "x", "1\ufffd": "y"}, True)
+    assert clean_json({"1": "y"}) == ({"1": "y"}, False)

@@ -6,9 +6,10 @@ from typing import Literal
 import pytest
 
 from sessions_app.engine import commands as c
+from sessions_app.engine.actors import agency_of
 from sessions_app.engine.decide import Phase
 from sessions_app.engine.fold import fold
-from sessions_app.engine.limits import BUDGETS, LARGEST_BUDGET
+from sessions_app.engine.limits import BUDGETS, INPUTS_WAITING, LARGEST_BUDGET
 from sessions_app.engine.rules import offers
 from sessions_app.engine.state import Mode, active_ms
 from tests.engine.harness import ANA, BEN, LOOP, WORKER, Memory
@@ -489,3 +490,133 @@ def test_what_is_held_in_several_loops_is_released_as_one(to: Literal["run", "au
             [*above[0], *above[1], *held[0], *held[1]]
         )
     assert memory.do(c.Release(), ANA).audit == "nothing_held"
+
+
+@pytest.mark.rule("M")
+def test_a_refusal_names_what_it_is_about() -> None:
+    memory = Memory()
+    assert memory.refused(c.RetractInput("nobody")).data == {"input": "nobody"}
+    assert memory.refused(c.WithdrawSteer("nobody")).data == {"steer": "nobody"}
+    memory.start()
+    memory.plan("a", "b")
+    assert memory.refused(c.SettleTool(memory.turn.id, memory.turn.epoch, 1, "a", c.Settlement("ok", ""))).data == {
+        "call": "a"
+    }
+    memory.call("a")
+    memory.settle("a")
+    memory.call("b")
+    memory.settle("b")
+    memory.begin()
+    memory.plan_delegates("d")
+    memory.delegate("d")
+    turn = memory.turn
+    refused = memory.refused(c.SettleTool(turn.id, turn.epoch, turn.step, "d", c.Settlement("ok", "")))
+    assert (refused.code, refused.data) == ("invalid", {"call": "d"})
+    steer = memory.steer("left")
+    for number in range(INPUTS_WAITING):
+        memory.submit(str(number))
+    assert memory.refused(c.EditSteer(steer, as_input=True, input="new")).data == {"limit": INPUTS_WAITING}
+
+
+@pytest.mark.rule("A3")
+def test_words_that_were_erased_are_neither_tried_again_nor_made_a_steer() -> None:
+    memory = Memory()
+    first = memory.submit("a pasted key")
+    seq = len(memory.log)
+    memory.resume()
+    memory.fail()
+    memory.erase(seq)
+    refused = memory.refused(c.Retry(first, "again"))
+    assert (refused.code, refused.data) == ("invalid", {"input": first})
+    other = memory.submit("another key")
+    memory.erase(len(memory.log))
+    refused = memory.refused(c.EditInput(other, promote="normal", steer="s"))
+    assert (refused.code, refused.data) == ("invalid", {"input": other})
+
+
+@pytest.mark.rule("H3")
+def test_the_note_of_a_denial_that_was_erased_since_is_not_told() -> None:
+    memory = Memory()
+    memory.mode("ask")
+    memory.start()
+    memory.plan("a")
+    gate = memory.ask("a")
+    memory.resolve(gate, "deny", message="not with this key")
+    memory.erase(memory.events("GateResolved")[-1].seq)
+    memory.call("a", c.Effect("command", "git push origin"))
+    (settled,) = memory.data("ToolSettled")
+    assert (settled["outcome"], settled["output"]) == ("denied", "")
+
+
+@pytest.mark.rule("B7")
+def test_a_turn_ended_for_repeating_itself_says_how_often_and_what_that_cost() -> None:
+    memory = Memory()
+    memory.start()
+    same = (c.PlannedCall("x", "shell", {"command": "ls"}),)
+    for number in range(BUDGETS["repeats"] - 1):
+        planned = tuple(replace(call, call=f"x{number}") for call in same)
+        assert memory.answer("", calls=planned, cost=0.25) == {"marked": False, "outcome": "planned"}
+        assert memory.call(f"x{number}") == {"marked": False, "outcome": "started"}
+        memory.settle(f"x{number}")
+        memory.begin()
+    memory.answer("", calls=same, cost=0.25)
+    (failed,) = memory.data("TurnFailed")
+    assert str(BUDGETS["repeats"]) in failed["error"]["detail"]
+    assert failed["cost"] == 0.25 * BUDGETS["repeats"]
+    assert failed["usage"] == {"output_tokens": BUDGETS["repeats"]}
+
+
+@pytest.mark.rule("B1")
+def test_the_first_message_names_a_session_that_nobody_has_named() -> None:
+    memory = Memory()
+    created = replace(memory.log[0], data={**memory.log[0].data, "untitled": True})
+    memory.state = memory.forgetful = fold([created, memory.log[1]])
+    assert not memory.state.titled
+    memory.submit("Make it blue")
+    assert memory.data("SessionChanged") == [{"title": "Make it blue"}]
+    assert memory.state.titled
+    memory.submit("And green")
+    assert len(memory.data("SessionChanged")) == 1
+
+
+@pytest.mark.rule("B2", "C1")
+def test_a_worker_learns_what_it_has_and_at_which_step() -> None:
+    memory = Memory()
+    memory.submit()
+    receipt = memory.claim()
+    assert {key: receipt[key] for key in ("claimed", "turn", "epoch", "step", "index")} == {
+        "claimed": True, "turn": memory.turn.id, "epoch": memory.turn.epoch, "step": 1, "index": 1,
+    }  # fmt: skip
+    begun = memory.begin()
+    assert (begun["marked"], begun["step"]) == (False, 1)
+
+
+@pytest.mark.rule("G1", "G4")
+def test_a_delegate_has_its_parent_s_limits_and_is_forgotten_with_its_parent_s_turn() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(LOOP, limits={"steps": 7}), ANA)
+    memory.start()
+    memory.plan_delegates("d")
+    child = memory.delegate("d")
+    assert memory.state.loops[child].limits == {"steps": 7}
+    memory.at = child
+    memory.resume()
+    memory.answer("found")
+    assert memory.closed(child) and child in memory.state.loops
+    memory.at = LOOP
+    memory.begin()
+    memory.answer("done")
+    assert set(memory.state.loops) == {LOOP}
+
+
+@pytest.mark.rule("B4")
+def test_who_is_no_person_is_a_machine() -> None:
+    assert [agency_of(kind) for kind in ("person", "agent", "system")] == ["human", "machine", "machine"]
+
+
+@pytest.mark.rule("A3")
+def test_a_reply_with_signs_that_the_log_cannot_hold_says_that_it_was_altered() -> None:
+    memory = Memory()
+    memory.start()
+    memory.answer("a", replaced=True)
+    assert memory.data("StepDone")[-1]["replaced"] is True
