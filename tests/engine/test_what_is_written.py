@@ -553,7 +553,7 @@ def test_a_turn_ended_for_repeating_itself_says_how_often_and_what_that_cost() -
     memory = Memory()
     memory.start()
     same = (c.PlannedCall("x", "shell", {"command": "ls"}),)
-    for number in range(BUDGETS["repeats"] - 1):
+    for number in range(int(BUDGETS["repeats"]) - 1):
         planned = tuple(replace(call, call=f"x{number}") for call in same)
         assert memory.answer("", calls=planned, cost=0.25) == {"marked": False, "outcome": "planned"}
         assert memory.call(f"x{number}") == {"marked": False, "outcome": "started"}
