@@ -571,12 +571,12 @@ def test_the_first_message_names_a_session_that_nobody_has_named() -> None:
     memory = Memory()
     created = replace(memory.log[0], data={**memory.log[0].data, "untitled": True})
     memory.state = memory.forgetful = fold([created, memory.log[1]])
-    assert not memory.state.titled
-    memory.submit("Make it blue")
+    titled = [memory.state.titled]
+    for text in ("Make it blue", "And green"):
+        memory.submit(text)
+        titled.append(memory.state.titled)
+    assert titled == [False, True, True]
     assert memory.data("SessionChanged") == [{"title": "Make it blue"}]
-    assert memory.state.titled
-    memory.submit("And green")
-    assert len(memory.data("SessionChanged")) == 1
 
 
 @pytest.mark.rule("B2", "C1")
