@@ -156,6 +156,7 @@ class OutlinedTurn(Reply):
     seq: int
     at: str
     end: Literal["TurnDone", "TurnFailed", "TurnInterrupted"] | None
+    ended_seq: int | None
     cause: str | None
     by: dict[str, str] | None
 

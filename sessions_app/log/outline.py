@@ -12,7 +12,7 @@ from sessions_app.log.payload import facts_only
 
 _STARTS: Final = """SELECT turn, seq, at FROM event WHERE session_id = %(session)s AND loop = %(loop)s
     AND type = 'TurnStarted' ORDER BY seq OFFSET %(skip)s LIMIT %(limit)s"""
-_ENDS: Final = """SELECT turn, type, actor, facts FROM event WHERE session_id = %(session)s AND loop = %(loop)s
+_ENDS: Final = """SELECT turn, type, seq, actor, facts FROM event WHERE session_id = %(session)s AND loop = %(loop)s
     AND seq > %(first)s AND type IN ('TurnDone', 'TurnFailed', 'TurnInterrupted') ORDER BY seq LIMIT %(limit)s"""
 _ONE: Final = """SELECT type, seq, at, actor, facts FROM event WHERE session_id = %s AND turn = %s
     AND type IN ('TurnStarted', 'TurnDone', 'TurnFailed', 'TurnInterrupted') ORDER BY seq"""
@@ -48,12 +48,15 @@ def _one(cur: Cursor[Row], session: str, turn: str) -> dict[str, Any]:
     if not found or found[0][0] != "TurnStarted":
         return {"items": [], "next": None}
     _, seq, at, _, facts = found[0]
-    end = next(((kind, actor, data) for kind, _, _, actor, data in found[1:]), None)
+    end = next(((kind, at, actor, data) for kind, at, _, actor, data in found[1:]), None)
     return {"items": [_item(facts_only(bytes(facts))["index"], turn, seq, at, end)], "next": None}
 
 
 def _item(index: int, turn: Any, seq: int, at: Any, end: tuple[Any, ...] | None) -> dict[str, Any]:
-    kind, actor, facts = end or (None, None, None)
+    kind, ended, actor, facts = end or (None, None, None, None)
     cause = facts_only(bytes(facts)).get("cause") if kind == "TurnInterrupted" else None
     by = {key: orjson.loads(actor)[key] for key in ("kind", "id", "name")} if cause is not None else None
-    return {"turn": str(turn), "index": index, "seq": seq, "at": instant(at), "end": kind, "cause": cause, "by": by}
+    return {
+        "turn": str(turn), "index": index, "seq": seq, "at": instant(at), "end": kind,
+        "ended_seq": ended, "cause": cause, "by": by,
+    }  # fmt: skip

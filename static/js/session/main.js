@@ -90,9 +90,10 @@ const pages = new Pages({
   session, oldest: boot.events[0]?.seq || 1, live: view, timeline, scroller: byId("line"), older: byId("older"), later: byId("later"), readState: () => state,
 });
 const leaveDrawer = () => /** @type {HTMLDialogElement} */ (byId("drawer")).close();
-const side = new Side({ place: byId("turns"), session, jump: (turn, seq) => {
+const side = new Side({ place: byId("turns"), session, jump: async (turn, seq, end) => {
   leaveDrawer();
-  return pages.jump(turn, seq);
+  await pages.jump(turn, seq);
+  if (end) timeline.showEnd(turn);
 } });
 const agents = new Agents({
   place: byId("agents"), list: byId("background"), can: you.can, kill: (call, turn) => command("kill", { call, turn }),

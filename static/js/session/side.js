@@ -7,7 +7,8 @@ import { primary } from "./state.js";
 import { asked } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView */
-/** @typedef {{ turn: string, index: number | null, seq: number, dot: string, words: string, current: boolean }} Row */
+/** @typedef {{ turn: string, index: number | null, seq: number, dot: string, words: string, current: boolean,
+ *   stop: { seq: number, words: string } | null }} Row `stop`: how it was interrupted, where that stands */
 
 /** Turns that nobody stopped. */
 const LOST = /** @type {Record<string, string>} */ ({ worker_lost: "worker died", worker_shutdown: "worker shut down", closing: "closed" });
@@ -18,7 +19,7 @@ const MANY = 30;
 const PAGE = 200;
 
 export class Side {
-  /** @param {{ place: HTMLElement, session: string, jump: (turn: string, seq: number) => Promise<void> }} options */
+  /** @param {{ place: HTMLElement, session: string, jump: (turn: string, seq: number, end?: boolean) => Promise<void> }} options `end`: to the turn's end */
   constructor({ place, session, jump }) {
     this.session = session;
     this.jump = jump;
@@ -51,23 +52,25 @@ export class Side {
     this.number.max = String(this.turns);
     this.number.title = `1 to ${this.turns}`;
     this.earlier.hidden = (rows.find((row) => row.index !== null)?.index ?? 1) <= 1;
-    const focused = this.list.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.turn : null;
-    fill(this.list, ...rows.map((row) => this.#drawRow(row)));
-    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-turn="${focused}"]`))?.focus({ preventScroll: true });
+    const focused = this.list.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.row : null;
+    fill(this.list, ...rows.flatMap((row) => this.#drawRow(row)));
+    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`[data-row="${focused}"]`))?.focus({ preventScroll: true });
     else this.list.lastElementChild?.scrollIntoView({ block: "nearest" });
   }
 
-  /** @param {Row} row */
-  #drawRow({ turn, index, seq, dot, words, current }) {
-    return el(
-      "button", { type: "button", class: "row", "data-turn": turn, "aria-current": current, on: { click: () => this.#show(turn, seq) } },
-      el("i", { class: `dot ${dot}` }), el("span", {}, index === null ? "…" : `Turn ${index}`), el("small", {}, words),
+  /** A turn, and below it what interrupted it. @param {Row} row @returns {HTMLElement[]} */
+  #drawRow({ turn, index, seq, dot, words, current, stop }) {
+    const name = index === null ? "…" : `Turn ${index}`;
+    const row = el(
+      "button", { type: "button", class: "row", "data-row": turn, "aria-current": current, on: { click: () => this.#try(() => this.jump(turn, seq)) } },
+      el("i", { class: `dot ${dot}` }), el("span", {}, name), el("small", {}, stop ? "" : words),
     );
-  }
-
-  /** @param {string} turn @param {number} seq */
-  #show(turn, seq) {
-    return this.#try(() => this.jump(turn, seq));
+    if (!stop) return [row];
+    const end = el(
+      "button", { type: "button", class: "row cut", "data-row": `${turn} end`, "aria-label": `${name}: ${stop.words}`, on: { click: () => this.#try(() => this.jump(turn, stop.seq, true)) } },
+      el("small", {}, stop.words),
+    );
+    return [row, end];
   }
 
   /** @param {SubmitEvent} event */
@@ -75,7 +78,7 @@ export class Side {
     event.preventDefault();
     const index = this.number.valueAsNumber;
     const known = [...this.rows.values()].find((row) => row.index === index);
-    if (known) return this.#show(known.turn, known.seq);
+    if (known) return this.#try(() => this.jump(known.turn, known.seq));
     return this.#try(async () => {
       const [row] = (await this.#read(index + 1, 1)).items;
       if (row) await this.jump(row.turn, row.seq);
@@ -111,14 +114,14 @@ export class Side {
 /** @param {TurnView} turn @param {boolean} asks @returns {Row} */
 function rowOf(turn, asks) {
   const [dot, words] = asks ? ["wait", "asks"] : waitsForWorker(turn) ? ["none", "waits"] : STATUS[turn.status];
-  const end = turn.end?.type === "TurnInterrupted" ? endWords(turn.end.data.cause, turn.end.actor) : words;
-  return { turn: turn.id, index: turn.index, seq: turn.events[0]?.seq || 0, dot, words: end, current: turn.status === "running" || turn.status === "stopping" };
+  const stop = turn.end?.type === "TurnInterrupted" ? { seq: turn.end.seq, words: endWords(turn.end.data.cause, turn.end.actor) } : null;
+  return { turn: turn.id, index: turn.index, seq: turn.events[0]?.seq || 0, dot, words, current: turn.status === "running" || turn.status === "stopping", stop };
 }
 
 /** @param {any} item of the outline @returns {Row} */
-function outlined({ turn, index, seq, end, cause, by }) {
+function outlined({ turn, index, seq, end, ended_seq: ended, cause, by }) {
   const [dot, words] = STATUS[ENDS[end] || "running"];
-  return { turn, index, seq, dot, words: cause ? endWords(cause, by) : words, current: !end };
+  return { turn, index, seq, dot, words, current: !end, stop: cause ? { seq: ended, words: endWords(cause, by) } : null };
 }
 
 /** @param {string} cause @param {any} actor */

@@ -125,6 +125,12 @@ export class Timeline {
     return true;
   }
 
+  /** What ended a turn that is there. @param {string} turn */
+  showEnd(turn) {
+    const [end] = [...(this.drawn.get(turn)?.element.querySelectorAll(":scope > .rule") || [])].slice(-1);
+    end?.scrollIntoView({ block: "center" });
+  }
+
   /** The card of a delegate, unfolded with all it stands in. @param {string} loop */
   showAgent(loop) {
     const path = [];
