@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from sessions_app.control.permitted import known_id, run
 from sessions_app.engine import commands
-from sessions_app.engine.errors import Refused
+from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.ids import new_id
 from sessions_app.log import db
 from sessions_app.people.principals import Principal
@@ -22,6 +22,9 @@ _FATES: Final = {
 }
 _FATE: Final = """SELECT type FROM event WHERE session_id = %s AND type = ANY(%s) AND position(%s IN facts) > 0
     ORDER BY seq DESC LIMIT 1"""
+_OTHERS: Final = """SELECT 1 FROM session, jsonb_each(state -> 'loops') AS loop,
+    jsonb_array_elements(loop.value -> 'steers') AS steer WHERE session.id = %s AND steer ->> 'id' = %s
+    AND (steer -> 'author' ->> 'kind', steer -> 'author' ->> 'id') <> (%s, %s)"""
 
 
 def submit(
@@ -82,16 +85,33 @@ def steer(
 def edit_steer(
     principal: Principal, session: str, command: str, steer: str, *, text: str | None = None, as_input: bool = False
 ) -> dict[str, Any]:
-    """Change a pending steer's text, or make it a waiting input: `{steer, input?, position?, seq}`."""
+    """Change a pending steer's text, or make it a waiting input: `{steer, input?, position?, seq}`.
+
+    Its words are changed by its sender; a message is made of it by its sender or an owner (D8).
+    """
     order = commands.EditSteer(steer, text, as_input, new_id())
+    also = _owner_of_others(principal, session, steer) if as_input else ()
     with told_if_taken(session, "steer", steer):
-        return run(principal, session, command, "edit", order, [steer, text, as_input]).receipt
+        return run(principal, session, command, "edit", order, [steer, text, as_input], also=also).receipt
 
 
 def withdraw_steer(principal: Principal, session: str, command: str, steer: str) -> dict[str, Any]:
-    """Take a pending steer back (D8): `{steer, withdrawn, seq}`."""
+    """Its sender, or an owner, takes a pending steer back (D8): `{steer, withdrawn, seq}`."""
+    order, also = commands.WithdrawSteer(steer), _owner_of_others(principal, session, steer)
     with told_if_taken(session, "steer", steer):
-        return run(principal, session, command, "withdraw", commands.WithdrawSteer(steer), [steer]).receipt
+        return run(principal, session, command, "withdraw", order, [steer], also=also).receipt
+
+
+def _owner_of_others(principal: Principal, session: str, steer: str) -> tuple[str, ...]:
+    """The verb that it takes besides, where somebody else sent it: who did never changes, so it is read beforehand."""
+    known = known_id(session, "session_not_found", NO_SESSION)
+    try:
+        named = known_id(steer, "steer_not_found", "")
+    except Refused:
+        return ()
+    with db.cursor("read") as cur:
+        found = cur.execute(_OTHERS, (known, named, principal.actor.kind, principal.actor.id)).fetchone()
+    return () if found is None else ("withdraw_any",)
 
 
 def release(

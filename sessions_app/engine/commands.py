@@ -220,7 +220,7 @@ class Claim:
 class HandOver:
     """A worker that is about to leave gives a turn back (J4).
 
-    `usage` is that of a dropped model call, `attempt` the number of the next one.
+    `usage` and `cost` are those of a dropped model call, `attempt` is the number of the next one.
     """
 
     turn: str
@@ -228,6 +228,7 @@ class HandOver:
     at: Literal["safe_point", "call", "gate", "delegate", "back_off", "model"]
     usage: Mapping[str, int] = field(default_factory=dict)
     attempt: int = 1
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +350,8 @@ class EndTurn:
 
     `settlements` holds what is known of started calls; a started call without one is `lost`. `cause` counts where the
     turn is not marked. `unknown` says that it cannot be proven that nothing runs (J6). `settled_ms` counts where there
-    was no request; `which` names the budget that is used up (B7); `request` would be that of its delegates' end.
+    was no request; `usage` and `cost` are a cut-off model call's; `which` names the budget that is used up (B7);
+    `request` would be that of its delegates' end.
     """
 
     turn: str
@@ -359,6 +361,7 @@ class EndTurn:
     settlements: Mapping[str, Settlement] = field(default_factory=dict)
     cut_off: Mapping[str, str] = field(default_factory=dict)
     usage: Mapping[str, int] = field(default_factory=dict)
+    cost: float | None = None
     phase: str = "model"
     acknowledged_ms: int | None = None
     settled_ms: int = 0

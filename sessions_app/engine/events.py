@@ -84,7 +84,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "SteerWithdrawn": Shape(("steer", "reason", "text"), ("text",)),
     "TurnStarted": Shape(("index", "input", "worker", "epoch")),
     "TurnResumed": Shape(("worker", "epoch")),
-    "TurnHandedOver": Shape(("from_worker", "at", "usage", "attempt")),
+    "TurnHandedOver": Shape(("from_worker", "at", "usage", "cost", "attempt")),
     "TurnFoldedInto": Shape(("input",)),
     "StepPlanned": Shape(
         ("text", "reasoning", "calls", "usage", "cost", "repeats", "replaced"),

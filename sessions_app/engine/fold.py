@@ -186,10 +186,9 @@ def _turn_handed_over(state: State, event: Event) -> State:
 
     def change(turn: Turn) -> Turn:
         since = event.at_ms if turn.asked_ms is None else turn.asked_ms
-        usage = add_usage(turn.usage, event.data.get("usage"))
-        return replace(turn, worker="", asked_ms=since, usage=usage, attempt=event.data.get("attempt", 1))
+        return replace(turn, worker="", asked_ms=since, attempt=event.data.get("attempt", 1))
 
-    return _change_turn(state, event, change)
+    return _change_turn(_paid(state, event) if "usage" in event.data else state, event, change)
 
 
 def _turn_resumed(state: State, event: Event) -> State:
@@ -218,8 +217,10 @@ def _paid(state: State, event: Event) -> State:
     state = _change_turn(
         state, event, lambda turn: with_cost(replace(turn, usage=add_usage(turn.usage, data["usage"])), cost)
     )
-    if cost is None:
-        return state
+    return state if cost is None else _spend(state, event, cost)
+
+
+def _spend(state: State, event: Event, cost: float) -> State:
     spent, day = state.spent, event.at_ms // DAY_MS
     day_cost = cost + (spent.day_cost if spent.day == day else 0.0)
     return replace(state, spent=Spent(spent.cost + cost, day, day_cost))
@@ -310,7 +311,9 @@ def _pruned(state: State) -> State:
 
 def _gate_opened(state: State, event: Event) -> State:
     gate = event.data["gate"]
-    state = _change_turn(state, event, lambda turn: replace(turn, asked_ms=event.at_ms))
+    state = _change_turn(
+        state, event, lambda turn: turn if turn.asked_ms is not None else replace(turn, asked_ms=event.at_ms)
+    )
     return _change_call(state, event, lambda call: replace(call, gate=gate, answer="open", seq=event.seq))
 
 
@@ -320,7 +323,8 @@ def _without_wait(turn: Turn, event: Event) -> Turn:
     A turn that was given back goes on waiting, for its worker.
     """
     since = event.at_ms if turn.asked_ms is None else turn.asked_ms
-    asked_ms = event.at_ms if turn.given_back() else None
+    waits = turn.given_back() or turn.delegated() or any(call.answer == "open" for call in turn.calls or ())
+    asked_ms = event.at_ms if waits else None
     return replace(turn, asked_ms=asked_ms, waited_ms=turn.waited_ms + max(0, event.at_ms - since))
 
 
@@ -331,8 +335,8 @@ def _waited(state: State, event: Event) -> State:
 
 def _gate_resolved(state: State, event: Event) -> State:
     data = event.data
-    state = _change_call(
-        _waited(state, event), event, lambda call: replace(call, answer=data["decision"], seq=event.seq)
+    state = _waited(
+        _change_call(state, event, lambda call: replace(call, answer=data["decision"], seq=event.seq)), event
     )
     if "rule" not in data:
         return state
@@ -341,7 +345,7 @@ def _gate_resolved(state: State, event: Event) -> State:
 
 
 def _gate_closed(state: State, event: Event) -> State:
-    return _change_call(_waited(state, event), event, lambda call: replace(call, answer="closed", seq=event.seq))
+    return _waited(_change_call(state, event, lambda call: replace(call, answer="closed", seq=event.seq)), event)
 
 
 def _rule_revoked(state: State, event: Event) -> State:
@@ -395,6 +399,9 @@ def _turn_failed(state: State, event: Event) -> State:
 
 def _turn_ended(state: State, event: Event) -> State:
     loop = _loop(state, event)
+    cut_off = 0.0 if loop.turn is None else (event.data.get("cost") or 0.0) - (loop.turn.cost or 0.0)
+    if cut_off > 0:  # a model call that has no reply was paid for all the same
+        state = _spend(state, event, cut_off)
     state = _rolled_up(state.with_loop(replace(loop, turn=None)), loop, event)
     running = {loop.turn.id for loop in state.loops.values() if loop.turn is not None}
     requests = {key: request for key, request in state.requests.items() if running.intersection(request.turns)}
@@ -402,7 +409,7 @@ def _turn_ended(state: State, event: Event) -> State:
 
 
 def _rolled_up(state: State, loop: Loop, event: Event) -> State:
-    """What a delegate's turn has used, its time too, and what survived it is its parent's from now on (B7, E7)."""
+    """What a delegate's turn has used, its steps and time too, and what survived it is its parent's now (B7, E7)."""
     parent = state.loops.get(loop.parent or "")
     if parent is None or parent.turn is None or loop.turn is None:
         return state
@@ -413,6 +420,7 @@ def _rolled_up(state: State, loop: Loop, event: Event) -> State:
         turn,
         survivors=(*turn.survivors, *loop.turn.survivors),
         unknown=turn.unknown or data.get("processes", {}).get("unknown", False),
+        steps_below=turn.steps_below + loop.turn.kept + loop.turn.steps_below,
         waited_ms=turn.waited_ms - active_ms(loop.turn, event.at_ms),
     )
     return state.with_loop(replace(parent, turn=turn))

@@ -116,8 +116,8 @@ class Turn:
     `cost` in dollars (`unpriced`: and steps whose price is not known) and the time outside gates count against;
     `asked_ms` is since when it has waited for an answer or a worker. `planned` is the last planned step, whose last
     call was asked for `repeats` times in a row; `delegates` counts all that were started below it (G4); `attempt` is
-    the next model call's, where one was dropped (L2). What delegates have used, their time too, and what survived them
-    is the turn's own, once they have ended.
+    the next model call's, where one was dropped (L2). What delegates have used, their time and their steps too
+    (`steps_below`), and what survived them is the turn's own, once they have ended.
     """
 
     id: str
@@ -128,6 +128,7 @@ class Turn:
     at_ms: int
     step: int = 1
     kept: int = 0
+    steps_below: int = 0
     calls: tuple[Call, ...] | None = None
     step_usage: Mapping[str, int] | None = None
     usage: Mapping[str, int] = field(default_factory=dict)

@@ -21,7 +21,7 @@ _OPERATE: Final = frozenset(
     {"submit", "edit", "retract", "release", "steer", "withdraw", "interrupt", "resolve", "set_mode"}
 )
 CAN: Final[dict[str, frozenset[str]]] = {
-    "owner": _OPERATE | {"close", "change", "members", "erase"},
+    "owner": _OPERATE | {"close", "change", "members", "erase", "withdraw_any"},
     "operator": _OPERATE,
     "observer": frozenset(),
     "admin": frozenset({"interrupt", "close", "erase"}),

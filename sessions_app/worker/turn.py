@@ -75,6 +75,7 @@ class TurnRun:
         self._step: int = claim["step"]
         self._cut_off: dict[str, str] = {}
         self._usage: dict[str, int] = {}
+        self._cost: float | None = None
         self._settlements: dict[str, Settlement] = {}
         self._acknowledged: int | None = None
         self._acknowledging = asyncio.Lock()
@@ -170,7 +171,7 @@ class TurnRun:
                     price(self._transcript.model, reply.usage),
                 )
             )
-            self._cut_off, self._usage = {}, {}
+            self._cut_off, self._usage, self._cost = {}, {}, None
             if finished["outcome"] in ("done", "failed"):
                 return
             if finished["outcome"] == "planned":
@@ -240,6 +241,7 @@ class TurnRun:
             self._cut_off = {"text": text.text(), "reasoning": reasoning.text()}
             usage = estimate_usage(request, text.text() + reasoning.text())
             self._usage = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+            self._cost = price(self._transcript.model, usage)
             self.worker.streams.close(text)
             self.worker.streams.close(reasoning)
 
@@ -397,7 +399,9 @@ class TurnRun:
         """Give the turn back; a stop that came first ends it instead."""
         dropped = at == "model"
         usage, attempt = self._usage if dropped else {}, self._attempt_number + dropped
-        answer = await self._deliver(commands.HandOver(self.turn, self.epoch, at, usage, attempt))
+        answer = await self._deliver(
+            commands.HandOver(self.turn, self.epoch, at, usage, attempt, self._cost if dropped else None)
+        )
         if answer.get("marked"):
             await self._end()
 
@@ -413,6 +417,7 @@ class TurnRun:
             settlements=self._settlements,
             cut_off={key: text for key, text in self._cut_off.items() if text},
             usage=self._usage,
+            cost=self._cost,
             phase=self._phase,
             acknowledged_ms=self._acknowledged,
             settled_ms=0 if since is None else int((time.monotonic() - since) * 1000),
@@ -422,6 +427,7 @@ class TurnRun:
     async def _fail(self, code: str, detail: str) -> None:
         command = commands.Fail(
             self.turn, self.epoch, code, detail, self._usage, {k: text for k, text in self._cut_off.items() if text},
+            self._cost,
         )  # fmt: skip
         try:
             answer = await self._conclude(command)

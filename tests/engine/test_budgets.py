@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from sessions_app.engine import commands as c
+from sessions_app.engine.decide.budgets import shares
 from sessions_app.engine.limits import BUDGETS
-from tests.engine.harness import ANA, BOT, WORKER, Memory
+from tests.engine.harness import ANA, BOT, LOOP, WORKER, Memory
 from tests.engine.invariants import check
 
 pytestmark = pytest.mark.rule("B7")
@@ -196,3 +197,67 @@ def test_a_safe_point_in_the_middle_of_a_step_is_none_whatever_is_used_up() -> N
     memory.plan_delegates("d")
     memory.delegate()
     assert memory.refused(c.BeginStep(memory.turn.id, memory.turn.epoch), WORKER).code == "invalid"
+
+
+@pytest.mark.rule("B7")
+def test_the_steps_of_delegates_count_for_their_parents() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(LOOP, limits={"steps": 5}), ANA)
+    memory.start()
+    memory.plan_delegates("d")
+    child = memory.delegate("d")
+    memory.at = child
+    memory.resume()
+    for call in ("a", "b"):
+        memory.plan(call)
+        memory.call(call)
+        memory.settle(call)
+        memory.begin()
+    assert shares(memory.state, memory.state.loops[LOOP], memory.now_ms)["steps"] == 3 / 5
+    memory.answer("found")
+    memory.at = LOOP
+    assert memory.turn.steps_below == 3
+    assert memory.begin()["step"] == 2
+    memory.plan("e")
+    memory.call("e")
+    memory.settle("e")
+    assert memory.begin()["outcome"] == "interrupted"
+    assert memory.data("TurnInterrupted")[0]["which"] == "steps"
+
+
+@pytest.mark.rule("B7")
+@pytest.mark.parametrize("how", ["fail", "stop", "hand_over"])
+def test_a_model_call_without_a_reply_is_paid_for_all_the_same(how: str) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a", cost=1.0)
+    memory.call("a")
+    memory.settle("a")
+    memory.begin()
+    turn = memory.turn
+    used: dict[str, Any] = {"usage": {"output_tokens": 5}, "cost": 0.5}
+    if how == "fail":
+        memory.do(c.Fail(turn.id, turn.epoch, "x", "y", **used), WORKER)
+        terminal = memory.data("TurnFailed")[0]
+    elif how == "stop":
+        memory.stop()
+        memory.end(**used)
+        terminal = memory.data("TurnInterrupted")[0]
+    else:
+        memory.hand_over("model", attempt=2, **used)
+        assert (memory.turn.cost, memory.turn.usage) == (1.5, {"output_tokens": 6})
+        memory.resume()
+        memory.stop()
+        memory.end()
+        terminal = memory.data("TurnInterrupted")[0]
+    assert terminal["cost"] == memory.state.spent.cost == memory.state.spent.day_cost == 1.5
+    check(memory)
+
+
+@pytest.mark.rule("B7")
+def test_a_cut_off_call_of_unknown_price_makes_the_total_unknown() -> None:
+    memory = Memory()
+    memory.start()
+    memory.stop()
+    memory.end(usage={"output_tokens": 5})
+    assert memory.data("TurnInterrupted")[0]["cost"] is None

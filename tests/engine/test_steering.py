@@ -229,11 +229,11 @@ def test_an_agent_s_words_stay_a_machine_s_whoever_moves_them() -> None:
 def test_an_edited_steer_keeps_its_place_and_its_sender() -> None:
     memory = Memory()
     one, two = memory.steer("left", who=BEN), memory.steer("right", who=BEN)
-    memory.do(c.EditSteer(one, text="left, then left"), ANA)
+    memory.do(c.EditSteer(one, text="left, then left"), BEN)
     assert memory.steers == [one, two]
     assert [steer.author.name for steer in memory.loop.steers] == ["Ben", "Ben"]
-    assert memory.refused(c.EditSteer(one, text="x" * 8193)).code == "too_large"
-    assert memory.refused(c.EditSteer(one, text="")).code == "blank"
+    assert memory.refused(c.EditSteer(one, text="x" * 8193), BEN).code == "too_large"
+    assert memory.refused(c.EditSteer(one, text=""), BEN).code == "blank"
     assert memory.refused(c.EditSteer(one)).code == "invalid"
     check(memory)
 

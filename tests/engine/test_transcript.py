@@ -254,7 +254,7 @@ def test_steers_stand_after_all_results_in_order_with_their_senders() -> None:
 def test_an_edited_steer_is_delivered_in_its_last_words_under_its_sender_s_name() -> None:
     memory = Memory()
     steer = memory.steer("left", who=BEN)
-    memory.do(c.EditSteer(steer, text="left, please"), ANA)
+    memory.do(c.EditSteer(steer, text="left, please"), BEN)
     memory.start("hello")
     assert entries(memory) == [
         UserEntry("hello"),

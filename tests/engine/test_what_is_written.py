@@ -12,7 +12,7 @@ from sessions_app.engine.fold import fold
 from sessions_app.engine.limits import BUDGETS, INPUTS_WAITING, LARGEST_BUDGET
 from sessions_app.engine.rules import offers
 from sessions_app.engine.state import Mode, active_ms
-from tests.engine.harness import ANA, BEN, LOOP, WORKER, Memory
+from tests.engine.harness import ANA, BEN, BOT, LOOP, WORKER, Memory
 
 SLEEP = {"pid": 7, "command": "sleep"}
 SURVIVOR = {"ended": [], "surviving": [SLEEP], "background": []}
@@ -620,3 +620,34 @@ def test_a_reply_with_signs_that_the_log_cannot_hold_says_that_it_was_altered() 
     memory.start()
     memory.answer("a", replaced=True)
     assert memory.data("StepDone")[-1]["replaced"] is True
+
+
+@pytest.mark.rule("A5", "D3", "B4")
+def test_nobody_s_words_are_changed_by_a_machine_and_a_steer_s_only_by_who_wrote_it() -> None:
+    memory = Memory()
+    memory.start()
+    mine, machine = memory.submit("mine"), memory.submit("its own", BOT)
+    steer = memory.steer("left", who=BEN)
+    assert memory.refused(c.EditInput(mine, text="other"), BOT).code == "not_allowed"
+    memory.do(c.EditInput(machine, text="other"), BOT)
+    memory.do(c.EditInput(mine, text="better"), BEN)
+    for other in (ANA, BOT):
+        assert memory.refused(c.EditSteer(steer, text="right"), other).code == "not_allowed"
+    memory.do(c.EditSteer(steer, text="right"), BEN)
+
+
+@pytest.mark.rule("H3", "A5")
+def test_an_agent_makes_a_mode_stricter_and_not_looser() -> None:
+    memory = Memory()
+    memory.mode("ask")
+    assert memory.refused(c.SetMode(LOOP, "auto"), BOT).code == "not_allowed"
+    assert memory.mode("plan", BOT)["changed"]
+
+
+@pytest.mark.rule("A3")
+def test_a_steer_whose_words_were_erased_becomes_no_message() -> None:
+    memory = Memory()
+    memory.start()
+    steer = memory.steer("a pasted key")
+    memory.erase(len(memory.log))
+    assert memory.refused(c.EditSteer(steer, as_input=True, input="new"), BEN).data == {"steer": steer}

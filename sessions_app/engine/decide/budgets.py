@@ -52,7 +52,8 @@ def shares(state: State, loop: Loop, now_ms: int) -> dict[str, float]:
     tokens = sum(each.usage.get("input_tokens", 0) + each.usage.get("output_tokens", 0) for each in working)
     today = state.spent.day_cost if state.spent.day == now_ms // DAY_MS else 0.0
     used = {
-        "steps": turn.kept, "wall_s": sum(active_ms(each, now_ms) for each in working) / 1000, "tokens": tokens,
+        "steps": sum(each.kept + each.steps_below for each in working),
+        "wall_s": sum(active_ms(each, now_ms) for each in working) / 1000, "tokens": tokens,
         "cost": sum(each.cost or 0.0 for each in working), "day_cost": today,
     }  # fmt: skip
     most = budgets(turn.limits)

@@ -121,6 +121,8 @@ def set_mode(state: State, command: SetMode, context: Context) -> Decision:
     loop = find_loop(state, command.loop)
     if command.mode == loop.mode:
         return Decision((), {"mode": loop.mode, "changed": False}, "unchanged")
+    if context.actor.kind == "agent" and stricter(loop.mode, command.mode) != command.mode:
+        raise Refused("not_allowed", "Only a person lets an agent do more without asking.")
     events = [Draft("ModeChanged", {"mode": command.mode}, loop.id)]
     turn = loop.turn
     if turn is not None and turn.mark is None and stricter(turn.mode, command.mode) == "plan":

@@ -3,7 +3,7 @@
 from itertools import takewhile
 
 from sessions_app.engine.commands import EditInput, Release, RetractInput, Retry, Submit
-from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session
+from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session, wrote
 from sessions_app.engine.decide.gates import withdrawn
 from sessions_app.engine.decide.steering import check_steer_limits, withdraw
 from sessions_app.engine.errors import Refused
@@ -107,6 +107,8 @@ def edit(state: State, command: EditInput, context: Context) -> Decision:
     if command.promote is not None:
         return _promote(loop, entry, command, context)
     if command.text is not None:
+        if context.actor.kind == "agent" and not wrote(entry.author, context.actor):
+            raise Refused("not_allowed", "An agent changes only its own words: what a person wrote stays theirs.")
         check_text(command.text, INPUT_BYTES, "message")
     place = loop.inbox.index(entry)
     position = place if command.position is None else max(0, min(command.position, len(loop.inbox) - 1))

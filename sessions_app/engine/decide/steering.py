@@ -67,14 +67,19 @@ def edit_steer(state: State, command: EditSteer, context: Context) -> Decision:
     if command.as_input:
         if len(loop.inbox) >= INPUTS_WAITING:
             raise Refused("queue_full", f"{INPUTS_WAITING} messages wait already.", limit=INPUTS_WAITING)
+        text = context.text(pending.text_seq)
+        if not isinstance(text, str):
+            raise Refused("invalid", "Its text was erased: take it back instead.", steer=pending.id)
         data = {
-            "input": command.input, "text": context.text(pending.text_seq), "agency": agency_of(pending.author.kind),
+            "input": command.input, "text": text, "agency": agency_of(pending.author.kind),
             "delivery": "queue", "position": len(loop.inbox), **credit(pending.author, context.actor),
         }  # fmt: skip
         events = (withdraw(loop, pending, "as_input", context), Draft("InputQueued", data, loop.id))
         return Decision(events, {"steer": pending.id, "input": command.input, "position": len(loop.inbox)})
     if command.text is None:
         raise Refused("invalid", "Nothing to change: give `text` or `as_input`.")
+    if not wrote(pending.author, context.actor):
+        raise Refused("not_allowed", "Only who wrote a steer changes its words: they go to the agent under that name.")
     check_text(command.text, STEER_BYTES, "steer")
     data = {"steer": pending.id, "text": command.text, "urgent": pending.urgent}
     if pending.for_turn is not None:

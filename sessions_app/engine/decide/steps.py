@@ -69,7 +69,7 @@ def hand_over(state: State, command: HandOver, context: Context) -> Decision:
         raise Refused("invalid", "A running call cannot be handed over.")
     data: dict[str, object] = {"from_worker": turn.worker, "at": command.at}
     if command.usage:
-        data["usage"] = dict(command.usage)
+        data |= {"usage": dict(command.usage), "cost": command.cost}
     if command.attempt > 1:
         data["attempt"] = command.attempt
     return Decision(

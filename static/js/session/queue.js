@@ -74,9 +74,12 @@ export class Queue {
     const where = steer.held ? "paused" : running ? (steer.urgent ? "skips the rest" : "at next step") : "with the next turn";
     const asInput = { label: running ? "After this turn instead" : "Send now", act: () => this.changeSteer(steer.id, { as_input: true }) };
     const back = { label: "Take back", act: () => this.command("withdraw", { steer: steer.id }) };
-    const edit = { label: "Edit", act: () => this.#edit(steer.id, (text) => this.changeSteer(steer.id, { text })) };
-    if (steer.held) return this.#chip(steer, where, release({ steers: [steer.id] }, this.command), [giveBack({ steers: [steer.id] }, this.command), edit, back]);
-    return this.#chip(steer, where, running ? null : asInput, [edit, ...(running ? [asInput] : []), back]);
+    const mine = steer.author.id === this.view.you;
+    const edit = mine ? [{ label: "Edit", act: () => this.#edit(steer.id, (text) => this.changeSteer(steer.id, { text })) }] : [];
+    const owned = mine || this.can.includes("withdraw_any"); // whose words they are decides about them (D8)
+    const backs = owned ? [back] : [];
+    if (steer.held) return this.#chip(steer, where, release({ steers: [steer.id] }, this.command), [giveBack({ steers: [steer.id] }, this.command), ...edit, ...backs]);
+    return this.#chip(steer, where, running || !owned ? null : asInput, [...edit, ...(running && owned ? [asInput] : []), ...backs]);
   }
 
   /** @param {Input} entry @param {number} at @param {Input[]} inbox @param {boolean} running */

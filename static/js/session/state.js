@@ -15,7 +15,7 @@
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
  *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], unknown: boolean, mode: string, limits: Record<string, number>,
  *   unpriced: boolean, waited_ms: number, asked_ms: number | null, planned: number | null, repeats: number,
- *   delegates: number, attempt: number }} Turn
+ *   delegates: number, steps_below: number, attempt: number }} Turn
  * @typedef {{ call: string, turn: string, seq: number, at_ms: number, worker: string,
  *   killer: { actor: Actor, cause: string | null } | null }} Background
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
@@ -125,20 +125,25 @@ function paid(state, event) {
   const next = changeTurn(state, event, (turn) => ({
     ...turn, usage: addUsage(turn.usage, usage), cost: cost === null ? turn.cost : (turn.cost || 0) + cost, unpriced: turn.unpriced || cost === null,
   }));
-  if (cost === null) return next;
+  return cost === null ? next : spend(next, event, cost);
+}
+
+/** @param {State} state @param {LogEvent} event @param {number} cost @returns {State} */
+function spend(state, event, cost) {
   const day = Math.floor(Date.parse(event.at) / DAY_MS);
   const { spent } = state;
-  return { ...next, spent: { cost: spent.cost + cost, day, day_cost: cost + (spent.day === day ? spent.day_cost : 0) } };
+  return { ...state, spent: { cost: spent.cost + cost, day, day_cost: cost + (spent.day === day ? spent.day_cost : 0) } };
 }
 
 /**
- * The wait for an answer, delegates or a worker is over; it does not count as work (B7). A turn that was given back goes on
- * waiting, for its worker.
+ * The wait for an answer, delegates or a worker is over; it does not count as work (B7). Where another of them is left,
+ * the turn goes on waiting.
  * @param {Turn} turn @param {LogEvent} event @returns {Turn}
  */
 function withoutWait(turn, event) {
   const at = Date.parse(event.at);
-  return { ...turn, asked_ms: turn.worker ? null : at, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) };
+  const waits = !turn.worker || (turn.calls || []).some((call) => call.answer === "open" || (call.status === "started" && call.child));
+  return { ...turn, asked_ms: waits ? at : null, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) };
 }
 
 /** A gate is answered or closed. @param {State} state @param {LogEvent} event @returns {State} */
@@ -173,7 +178,7 @@ function rolledUp(state, loop, event) {
   }
   const waited_ms = turn.waited_ms - activeMs(loop.turn, Date.parse(event.at));
   const unknown = turn.unknown || Boolean(event.data.processes?.unknown);
-  return withLoop(state, { ...parent, turn: { ...turn, waited_ms, unknown, survivors: [...turn.survivors, ...loop.turn.survivors] } });
+  return withLoop(state, { ...parent, turn: { ...turn, waited_ms, unknown, survivors: [...turn.survivors, ...loop.turn.survivors], steps_below: turn.steps_below + loop.turn.kept + loop.turn.steps_below } });
 }
 
 /** The cause of a stop by the kind of its actor, where nothing else is said (E8). @type {Record<string, string>} */
@@ -181,7 +186,10 @@ const CAUSES = { person: "person", token: "token", agent: "token", admin: "admin
 
 /** @param {State} state @param {LogEvent} event @returns {State} */
 function turnEnded(state, event) {
-  const next = rolledUp(changeLoop(state, event, { turn: null }), loopOf(state, event), event);
+  const { turn } = loopOf(state, event);
+  const cutOff = turn ? (event.data.cost ?? 0) - (turn.cost ?? 0) : 0;
+  const paidFor = cutOff > 0 ? spend(state, event, cutOff) : state; // a model call that has no reply was paid for all the same
+  const next = rolledUp(changeLoop(paidFor, event, { turn: null }), loopOf(state, event), event);
   const running = new Set(Object.values(next.loops).map((loop) => loop.turn?.id));
   const requests = Object.entries(next.requests).filter(([, request]) => request.turns.some((turn) => running.has(turn)));
   return pruned({ ...next, requests: Object.fromEntries(requests) });
@@ -266,13 +274,13 @@ const RULES = {
       id: event.turn || "", index: data.index, opening, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
       step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], unknown: false, mode: loopOf(state, event).mode,
       limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
-      delegates: 0, attempt: 1,
+      delegates: 0, steps_below: 0, attempt: 1,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
     return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null, answer: null });
   },
   TurnHandedOver: (state, event) => // nobody has it, and until somebody does it does not work (B7)
-    changeTurn(state, event, (turn) => ({ ...turn, worker: "", asked_ms: turn.asked_ms ?? Date.parse(event.at), usage: addUsage(turn.usage, event.data.usage), attempt: event.data.attempt ?? 1 })),
+    changeTurn(event.data.usage ? paid(state, event) : state, event, (turn) => ({ ...turn, worker: "", asked_ms: turn.asked_ms ?? Date.parse(event.at), attempt: event.data.attempt ?? 1 })),
   TurnResumed(state, event) {
     const { worker, epoch } = event.data;
     return changeTurn(changeLoop(state, event, { epoch }), event, (turn) => {
@@ -320,13 +328,13 @@ const RULES = {
     return nextStep(paid(changeLoop(state, event, { answer: event.seq }), event), event, { kept: (turn?.kept || 0) + 1 });
   },
   OutputSuperseded: (state, event) => nextStep(paid(state, event), event, {}),
-  GateOpened: (state, event) => setCall(changeTurn(state, event, (turn) => ({ ...turn, asked_ms: Date.parse(event.at) })), event, { gate: event.data.gate, answer: "open", seq: event.seq }),
+  GateOpened: (state, event) => setCall(changeTurn(state, event, (turn) => ({ ...turn, asked_ms: turn.asked_ms ?? Date.parse(event.at) })), event, { gate: event.data.gate, answer: "open", seq: event.seq }),
   GateResolved(state, event) {
     const { decision, rule } = event.data;
-    const next = setCall(waited(state, event), event, { answer: decision, seq: event.seq });
+    const next = waited(setCall(state, event, { answer: decision, seq: event.seq }), event);
     return rule ? { ...next, rules: [...next.rules, { id: rule.id, kind: rule.kind, tool: rule.tool, seq: event.seq }] } : next;
   },
-  GateClosed: (state, event) => setCall(waited(state, event), event, { answer: "closed", seq: event.seq }),
+  GateClosed: (state, event) => waited(setCall(state, event, { answer: "closed", seq: event.seq }), event),
   RuleRevoked: (state, { data }) => ({ ...state, rules: without(state.rules, data.rule) }),
   ModeChanged(state, event) {
     const { turn } = loopOf(state, event);
