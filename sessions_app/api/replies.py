@@ -192,7 +192,7 @@ class InterruptionItem(Reply):
     steps_kept: int
     ended_by: str
     task: str | None
-    """Of the sub-agent whose turn it was, empty where it was erased; null for the main agent's turn."""
+    """How the task starts of the sub-agent whose turn it was, empty where it was erased; null for the main agent's."""
 
 
 class InterruptionList(Reply):

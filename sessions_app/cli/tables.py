@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from sessions_app.cli.terminal import one_line
 from sessions_app.cli.words import seconds
-from sessions_app.pages.stops import grouped
-from sessions_app.pages.words import agent_name, asked_at, counted, plain
+from sessions_app.pages.words import agent_name, asked_at, plain
 
 _CAUSES: Final = {
     "budget": "a limit",
@@ -40,45 +39,44 @@ def sessions(items: Iterable[Mapping[str, Any]]) -> str:
 
 
 def interruptions(items: Iterable[Mapping[str, Any]]) -> str:
-    """The stops, newest first, each with what it came to over all agents, and below it each agent's part."""
-    rows = [row for turns in grouped(items) for row in _rows(turns)]
+    """The interruptions, newest first, those of one stop together.
+
+    Of a stop nothing is summed up: a filter, or how many were asked for, may have left out some of what it ended.
+    """
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for item in items:
+        found.setdefault(item["request"] or item["id"], []).append(item)
+    rows = [row for turns in found.values() for row in _rows(turns)]
     head = ("when", "session", "who or what", "it hit", "heard in", "ended in", "kept", "processes", "reason")
     return table(head, rows) if rows else "No interruptions."
 
 
 def _rows(turns: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    first, several = turns[0], len(turns) > 1
-    heard = [item["acknowledged_ms"] for item in turns if item["acknowledged_ms"] is not None]
-    reason = next((item["reason"] for item in turns if item["reason"]), "")
-    whole = (
-        local_time(min(asked_at(item["at"], item) for item in turns).isoformat()),
-        _turn(first) if not several else f"{counted(len(turns), 'agent')}",
-        _who(first),
-        ", ".join(dict.fromkeys(item["phase"] for item in turns)),
-        seconds(max(heard)) if heard else "",
-        seconds(max(item["settled_ms"] for item in turns)),
-        str(sum(item["steps_kept"] for item in turns)),
-        _processes(turns),
-        one_line(reason, 80),
-    )
-    if not several:
-        return [whole]
-    parts = [
-        ("", f"  {_turn(item)}", "", item["phase"],
-         "" if item["acknowledged_ms"] is None else seconds(item["acknowledged_ms"]), seconds(item["settled_ms"]),
-         str(item["steps_kept"]), _processes([item]), "")
-        for item in turns
-    ]  # fmt: skip
-    return [whole, *parts]
+    """One line for one agent; for several one of the stop and one of each, the main agent first."""
+    first = turns[0]
+    asked = local_time(min(asked_at(item["at"], item) for item in turns).isoformat())
+    reason = one_line(next((item["reason"] for item in turns if item["reason"]), ""), 80)
+    if len(turns) == 1:
+        return [(asked, _turn(first), _who(first), *_numbers(first), reason)]
+    parts = sorted(turns, key=lambda item: item.get("task") is not None)
+    whole = (asked, "several agents", _who(parts[0]), "", "", "", "", "", reason)
+    return [whole, *(("", f"  {_turn(item)}", "", *_numbers(item), "") for item in parts)]
 
 
-def _processes(turns: Iterable[Mapping[str, Any]]) -> str:
-    """What became of the processes of these turns, in short."""
-    turns = list(turns)
-    ended = sum(item.get("ended", 0) for item in turns)
-    surviving = sum(item.get("surviving", 0) for item in turns)
+def _numbers(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """What one agent's turn came to."""
+    heard = item["acknowledged_ms"]
+    return (
+        item["phase"], "" if heard is None else seconds(heard), seconds(item["settled_ms"]), str(item["steps_kept"]),
+        _processes(item),
+    )  # fmt: skip
+
+
+def _processes(item: Mapping[str, Any]) -> str:
+    """What became of its processes, in short."""
+    ended, surviving = item.get("ended", 0), item.get("surviving", 0)
     said = [f"{ended} ended" if ended else "", f"{surviving} still running" if surviving else ""]
-    said.append("unknown" if any(item.get("unknown") for item in turns) else "")
+    said.append("unknown" if item.get("unknown") else "")
     return ", ".join(each for each in said if each)
 
 

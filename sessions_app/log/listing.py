@@ -9,9 +9,10 @@ import orjson
 from psycopg import sql
 
 from sessions_app.engine.errors import NO_SESSION, Refused
+from sessions_app.engine.instants import read_instant
 from sessions_app.log import db, search, watching
 from sessions_app.log.frames import instant
-from sessions_app.log.payload import whole
+from sessions_app.log.payload import facts_only, whole
 from sessions_app.log.read import payload
 from sessions_app.log.search import Hit, escaped
 from sessions_app.people.members import members_of
@@ -27,7 +28,7 @@ _SESSION: Final = (
 ITEM: Final = (
     "i.id, i.request, i.session_id, i.loop, i.seq, i.turn_index, i.at, i.actor, i.cause, i.reason, i.phase, "
     "i.ended_by, i.acknowledged_ms, i.settled_ms, i.steps_kept, i.cut_off, i.ended, i.surviving, i.unknown, i.kept, "
-    "i.held, i.cancelled, s.title, m.role, l.facts, l.texts"
+    "i.held, i.cancelled, s.title, m.role, l.facts, l.task"
 )
 _PLACE: Final = "LEFT JOIN list_place p ON p.session_id = s.id AND p.person_id = %s"
 _ONE: Final = sql.SQL("SELECT {} FROM session s {} WHERE s.id = %s").format(sql.SQL(_SESSION), sql.SQL(_PLACE))
@@ -41,15 +42,16 @@ _RECENT: Final = (
     """SELECT model, workspace, id FROM session WHERE created_by_id = %s ORDER BY created_at DESC LIMIT 60"""
 )
 # Somebody, by name or id: in person or by a token of their own, revoked ones too. Their agents are others (A5).
-BY: Final = """EXISTS (SELECT 1 FROM (SELECT %s::text AS who) q WHERE i.actor->>'id' = q.who
+BY: Final = """EXISTS (SELECT 1 FROM (SELECT %(person)s::text AS who) q WHERE i.actor->>'id' = q.who
     OR lower(i.actor->>'name') = lower(q.who) OR i.actor->>'id' IN (
         SELECT t.id::text FROM api_token t JOIN person p ON p.id = t.person_id
         WHERE NOT t.agent AND (p.id::text = q.who OR lower(p.username) = lower(q.who))))"""
 # An administrator may read every session; everybody else those they are a member of.
-MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %s"
-MINE_NAMED: Final = f"""{MINE} LEFT JOIN event l ON l.session_id = i.session_id AND l.loop = i.loop
-    AND l.type = 'LoopStarted'"""
-"""The same with the event that says whose turn it was."""
+MINE: Final = "JOIN session s ON s.id = i.session_id LEFT JOIN member m ON m.session_id = s.id AND m.person_id = %(me)s"
+# A name needs no more of a task, which may be a whole document.
+MINE_NAMED: Final = f"""{MINE} LEFT JOIN LATERAL (SELECT e.facts, left(message_words(e.texts), 200) AS task FROM event e
+    WHERE e.session_id = i.session_id AND e.loop = i.loop AND e.type = 'LoopStarted') l ON true"""
+"""The same with what the event says that tells whose turn it was."""
 
 
 def _session(row: Sequence[Any]) -> dict[str, Any]:
@@ -183,37 +185,40 @@ def interruptions(
 ) -> dict[str, Any]:
     """Interrupted turns of the sessions the caller may read, the newest first: `{items, next}`."""
     where: list[sql.Composable] = [sql.SQL("m.role IS NOT NULL")]
-    values: list[Any] = [principal.person]
+    given: dict[str, Any] = {"me": principal.person}
 
-    def narrow(condition: LiteralString, *given: Any) -> None:
+    def narrow(condition: LiteralString, **values: Any) -> None:
         where.append(sql.SQL(condition))
-        values.extend(given)
+        given.update(values)
 
     if session is not None:
         with db.cursor("read") as cur:
             if require(cur, principal, session, "read") == "admin":
                 where.clear()
-        narrow("i.session_id = %s", session)
+        narrow("i.session_id = %(session)s", session=session)
     if person:
-        narrow(BY, person)
+        narrow(BY, person=person)
     if cause:
-        narrow("i.cause = %s", cause)
+        narrow("i.cause = %(cause)s", cause=cause)
     if reason:
-        narrow("i.reason ILIKE %s", f"%{escaped(reason)}%")
+        narrow("i.reason ILIKE %(reason)s", reason=f"%{escaped(reason)}%")
     if q:
-        like = f"%{escaped(q)}%"
-        narrow("(i.reason ILIKE %s OR i.actor->>'name' ILIKE %s OR s.title ILIKE %s)", like, like, like)
+        fits = "(i.reason ILIKE %(q)s OR i.actor->>'name' ILIKE %(q)s OR s.title ILIKE %(q)s)"
+        narrow(fits, q=f"%{escaped(q)}%")
     if start is not None:
-        narrow("i.at >= %s", start)
+        narrow("i.at >= %(start)s", start=start)
     if end is not None:
-        narrow("i.at < %s", end)
+        narrow("i.at < %(end)s", end=end)
     if cursor:
-        narrow("(i.at, i.id) < (%s::timestamptz, %s::uuid)", *_position(cursor, 2))
-    query = sql.SQL("SELECT {columns} FROM interruption i {mine} WHERE {where} ORDER BY i.at DESC, i.id DESC LIMIT %s")
+        at, last = _position(cursor, 2)
+        narrow("(i.at, i.id) < (%(at)s::timestamptz, %(last)s::uuid)", at=at, last=last)
+    query = sql.SQL(
+        "SELECT {columns} FROM interruption i {mine} WHERE {where} ORDER BY i.at DESC, i.id DESC LIMIT %(most)s"
+    )
     query_ = query.format(columns=sql.SQL(ITEM), mine=sql.SQL(MINE_NAMED), where=sql.SQL(" AND ").join(where))
     size = min(limit, PAGE_MAX)
     with db.cursor("read") as cur:
-        rows = cur.execute(query_, [*values, size + 1]).fetchall()
+        rows = cur.execute(query_, {**given, "most": size + 1}).fetchall()
     items = [item(row) for row in rows[:size]]
     return {"items": items, "next": f"{items[-1]['at']}~{items[-1]['id']}" if len(rows) > size else None}
 
@@ -221,10 +226,10 @@ def interruptions(
 def interruption(principal: Principal, id: str) -> dict[str, Any]:
     """One interruption by its turn's id, with its terminal's data; `not_found` also for one of other people's."""
     with db.cursor("read") as cur:
-        query = sql.SQL("SELECT {columns} FROM interruption i {mine} WHERE i.id = %s").format(
+        query = sql.SQL("SELECT {columns} FROM interruption i {mine} WHERE i.id = %(id)s").format(
             columns=sql.SQL(ITEM), mine=sql.SQL(MINE_NAMED)
         )
-        row = cur.execute(query, (principal.person, id)).fetchone()
+        row = cur.execute(query, {"me": principal.person, "id": id}).fetchone()
         if row is None:
             raise Refused("not_found", "There is no such interruption, or it is not yours.")
         found = item(row)
@@ -238,26 +243,23 @@ def interruption(principal: Principal, id: str) -> dict[str, Any]:
 
 
 def item(row: Sequence[Any]) -> dict[str, Any]:
-    """A row of `ITEM`. `task` is that of the sub-agent whose turn it was; None for the main agent's."""
+    """A row of `ITEM`. `task`: how that of the sub-agent starts whose turn it was; None for the main agent's."""
     names = [part.strip().partition(".")[2] for part in ITEM.split(",")]
     found = dict(zip(names, row, strict=True))
     role = found.pop("role")
     session = str(found.pop("session_id"))
     actor = actor_for(role, found["actor"])
     request = None if found["request"] is None else str(found["request"])
-    turn, task = str(found["id"]), _task(found.pop("facts"), found.pop("texts"))
+    turn, task = str(found["id"]), _task(found.pop("facts"), found["task"])
     return {
         **found, "id": turn, "turn": turn, "session": session, "loop": str(found["loop"]), "at": instant(found["at"]),
         "actor": actor, "request": request, "task": task,
     }  # fmt: skip
 
 
-def _task(facts: Any, texts: Any) -> str | None:
+def _task(facts: Any, start: str | None) -> str | None:
     """The task in a `LoopStarted`; empty where it was erased."""
-    data = {} if facts is None else whole(bytes(facts), None if texts is None else bytes(texts))
-    if data.get("parent") is None:
-        return None
-    return data["task"] if isinstance(data.get("task"), str) else ""
+    return None if facts is None or facts_only(bytes(facts))["parent"] is None else start or ""
 
 
 def actor_for(role: str | None, actor: dict[str, Any]) -> dict[str, Any]:
@@ -273,8 +275,8 @@ def _position(cursor: str, parts: int) -> list[str]:
     try:
         if len(found) != parts:
             raise ValueError(cursor)
-        UUID(found[-1])
-        datetime.fromisoformat(found[-2].upper())
+        read_instant(found[-2])
+        found[-1] = str(UUID(found[-1]))
         if parts == 3 and found[0] not in ("true", "false"):
             raise ValueError(cursor)
     except ValueError:

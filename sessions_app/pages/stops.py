@@ -1,6 +1,6 @@
 """A stop as one entry of the pages about them: what it ended, told as a whole and agent by agent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sessions_app.pages.words import (
@@ -75,19 +75,18 @@ def kill(each: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **each,
         "asked_at": instant(each["at"]),
-        "cause": each["why"] or "person",
         "by_somebody": each["actor"]["kind"] != "system",
         "words": sentence(f"{name or 'a background process'}"),
         "how": sentence(how),
         "bad": bool(each["surviving"] or each["unknown"]),
         "ended": max(1, len(each["processes"])) if done and not each["unknown"] else 0,
-        "going": not done and not each["surviving"] and not each["unknown"],
+        "going": 0 if done or each["surviving"] or each["unknown"] else max(1, len(each["processes"])),
     }
 
 
 def facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A whole stop's numbers in (words, value) pairs, as those of one turn are said."""
-    alive = found["surviving"] or found["unknown"]
+    alive = found["surviving"] or found["unknown"] or found["ending"]
     said = [
         ("it ended", found["agents"]),
         ("workers got it in", duration(found["acknowledged_ms"]) if found["acknowledged_ms"] is not None else ""),
@@ -95,16 +94,9 @@ def facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("kept", counted(found["steps_kept"], "step")),
         ("cut off", counted(found["cut_off"], "character") if found["cut_off"] else ""),
         ("ended", counted(found["ended"], "process", "processes") if found["ended"] else ""),
+        ("being ended", counted(found["ending"], "process", "processes") if found["ending"] else ""),
         ("still running", counted(found["surviving"], "process", "processes") if found["surviving"] else ""),
         ("processes", "not known to have ended" if found["unknown"] else ""),
         ("paused", counted(found["held"], "message") if found["held"] else ""),
     ]
     return [(words, value) for words, value in said if value]
-
-
-def grouped(items: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Interruptions by the stop they were a part of, newest first; in each the main agent's stands first."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for item in items:
-        found.setdefault(item["request"] or item["id"], []).append(item)
-    return [sorted(each, key=lambda item: item.get("task") is not None) for each in found.values()]

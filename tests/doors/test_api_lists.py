@@ -98,6 +98,20 @@ def test_an_interruption_says_the_task_of_the_sub_agent_whose_turn_it_was() -> N
     assert ana.get(f"/interruptions/{child.turn}").json["task"] == ""
 
 
+@pytest.mark.rule("G1")
+def test_of_a_task_as_long_as_a_document_only_the_start_is_listed() -> None:
+    world = World.create("ana")
+    world.start("compare")
+    (child,) = world.delegate("read “all” of it " * 5000)
+    assert child.claim()
+    child.begin()
+    world.stop()
+    child.end()
+    ana = caller("ana")
+    for item in (ana.get("/interruptions").json["items"][0], ana.get(f"/interruptions/{child.turn}").json):
+        assert item["task"] == ("read “all” of it " * 5000)[:200]
+
+
 def test_interruptions_are_filtered() -> None:
     first, second = stopped_session(reason="wrong branch"), stopped_session(reason="too slow")
     ana = caller("ana")

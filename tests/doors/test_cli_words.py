@@ -255,7 +255,7 @@ def test_the_history_names_sessions_and_says_when_the_stop_was_asked_as_the_page
 
 
 @pytest.mark.rule("E1", "E8", "G1")
-def test_the_history_shows_what_one_stop_ended_as_one_with_each_agent_s_part() -> None:
+def test_the_history_shows_each_agent_s_part_of_a_stop_and_no_sum_of_what_may_be_cut() -> None:
     common = {
         "settled_ms": 600, "request": "r", "session": "s1", "title": "Words", "turn_index": 1, "cause": "person",
         "actor": {"name": "ana", "device": None}, "phase": "tool", "surviving": 0, "unknown": False,
@@ -270,13 +270,20 @@ def test_the_history_shows_what_one_stop_ended_as_one_with_each_agent_s_part() -
     }  # fmt: skip
     other = {**common, "id": "t0", "request": None, "cause": "worker_shutdown", "at": "2026-11-30T04:20:00Z",
              "task": "", "acknowledged_ms": None, "steps_kept": 0, "ended": 0, "reason": None}  # fmt: skip
-    rows = tables.interruptions([main, child, other]).splitlines()[1:]
+    rows = tables.interruptions([child, main, other]).splitlines()[1:]
     assert len(rows) == 4
-    for said in ("2 agents", "ana", "delegate, tool", "3 ended", "wrong branch"):
-        assert said in rows[0]
-    assert rows[0].split("  3  ")[1].strip().startswith("3 ended"), "the steps of both"
+    assert rows[0].split() == [
+        *tables.local_time("2026-11-30T04:21:12.4Z").split(),
+        "several",
+        "agents",
+        "ana",
+        "wrong",
+        "branch",
+    ]
     assert "turn 1 of the main agent" in rows[1]
     assert "turn 1 of sub-agent “read the first folder”" in rows[2]
     assert "3 ended" in rows[2]
     assert "turn 1 of a sub-agent" in rows[3]
     assert "the worker shut down" in rows[3]
+    (part,) = tables.interruptions([child]).splitlines()[1:]  # the list was cut before the main agent's
+    assert "turn 1 of sub-agent “read the first folder”" in part

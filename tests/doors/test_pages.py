@@ -17,6 +17,7 @@ from sessions_app.models import Person
 from sessions_app.pages.words import outcome
 from sessions_app.people.accounts import create_person
 from steerweb import runtime
+from tests.doors.callers import caller
 from tests.support.people import signed_in
 from tests.support.world import World, person
 
@@ -239,6 +240,60 @@ def test_the_interruptions_table_says_who_from_where_why_and_what_it_cost() -> N
     assert turn in text_of(client, "/interruptions?cause=person&q=branch")
     assert turn not in text_of(client, "/interruptions?cause=worker_lost")
     assert "Nothing fits" in text_of(client, "/interruptions?q=payroll")
+
+
+@pytest.mark.rule("E1", "L4", "G1")
+def test_a_stop_of_several_sessions_shows_each_reader_their_own_part_alone() -> None:
+    seen, hidden, ben, zoe = World.create("ana"), World.create("ana"), browser("ben"), browser("zoe")
+    control.change_session(hidden.owner, hidden.session, new_id(), title="Payroll")
+    control.set_member(seen.owner, seen.session, new_id(), person="ben", role="observer")
+    for world in (seen, hidden):
+        world.start("go")
+    (child,) = hidden.delegate("read the salaries")
+    assert child.claim()
+    child.begin()
+    control.interrupt_many(person("ana", "phone"), new_id(), "mine", reason="lunch")
+    for world in (child, hidden, seen):
+        world.end(acknowledged_ms=6)
+    whole = text_of(browser("ana"), f"/interruptions/{seen.turn}")
+    for words in ("3 agents", "Payroll", "read the salaries"):
+        assert words in whole, words
+    pages = [
+        text_of(ben, path)
+        for path in ("/interruptions", f"/s/{seen.session}/interruptions", f"/interruptions/{seen.turn}")
+    ]
+    api = [caller("ben").get(path).json for path in ("/interruptions", f"/interruptions/{seen.turn}")]
+    assert [item["id"] for item in api[0]["items"]] == [seen.turn]
+    for told in (*pages, *map(json.dumps, api)):
+        assert seen.session in told
+        assert "lunch" in told
+        for words in (
+            "Payroll",
+            "salaries",
+            hidden.session,
+            hidden.turn,
+            child.turn,
+            "ana's phone",
+            "ana&#x27;s phone",
+        ):
+            assert words not in told, words
+    assert not any("agents" in page.partition("<main")[2] for page in pages)
+    assert "Nothing has been stopped yet" in text_of(zoe, "/interruptions")
+    assert "Nothing fits" in text_of(zoe, "/interruptions?q=lunch")
+    for turn in (seen.turn, hidden.turn, child.turn):
+        text_of(zoe, f"/interruptions/{turn}", HTTPStatus.NOT_FOUND)
+    for turn in (hidden.turn, child.turn):
+        text_of(ben, f"/interruptions/{turn}", HTTPStatus.NOT_FOUND)
+        assert caller("ben").get(f"/interruptions/{turn}").code == "not_found"
+    assert caller("zoe").get("/interruptions").json["items"] == []
+
+
+def test_a_cursor_that_no_page_gave_is_refused_in_words() -> None:
+    client = browser("ana")
+    for cursor in ("2026-W01-1~x", "2026-11-30T00:00:00Z~%00~1", "%00"):
+        page = text_of(client, f"/interruptions?cursor={cursor}", HTTPStatus.BAD_REQUEST)
+        assert "This cursor is not one of ours." in page
+    assert "Nothing fits" in text_of(client, "/interruptions?cause=%00&person=%00&q=%00&reason=%00")
 
 
 @pytest.mark.rule("E8")
