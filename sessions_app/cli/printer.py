@@ -144,7 +144,7 @@ class Printer:
             above = self._agents.of(frame["actor"]["id"])
             if not self._agents.named_whole(self._about):
                 self._line(f"{self._agents.name(above)}: ", _BOLD, end="")
-                self._put(clean(words_of(data.get("text"))) + "\n", _PLAIN)
+                self._put(words_of(data.get("text")) + "\n", _PLAIN)
             return
         self._said(frame, ", tried again" if data.get("retries") else "", words_of(data.get("text")))
 
@@ -180,7 +180,7 @@ class Printer:
             self._agents.answered(self._about, text)
 
     def _gate_opened(self, frame: Frame, data: Frame) -> None:
-        asked = self._calls.get(frame["turn"], {}).get(data["call"], data.get("tool"))
+        asked = self._calls.get(frame["turn"], {}).get(data["call"], one_line(data.get("tool")))
         risky = " (called risky)" if data.get("question") == "risk" else ""
         self._line(f"? waits for approval{risky}: {asked}", _AMBER)
 
@@ -274,7 +274,7 @@ class Printer:
     def _said(self, frame: Frame, how: str, text: str) -> None:
         name = one_line(frame["actor"]["name"], 40)
         self._line(f"{name}{how}: ", _BOLD, end="")
-        self._put(clean(text) + "\n", _PLAIN)
+        self._put(text + "\n", _PLAIN)
 
     def _finish(self, frame: Frame, kind: str, text: str, call: str = "") -> None:
         """Write what of a finished text has not been streamed, and forget the stream."""
@@ -301,7 +301,7 @@ class Printer:
         if self._streaming != key:
             self._end_stream()
             self._streaming = key
-        self._put(clean(text), _PLAIN if key[2] == "text" else _DIM)
+        self._put(text, _PLAIN if key[2] == "text" else _DIM)
 
     def _end_stream(self) -> None:
         self._streaming = None
@@ -318,7 +318,7 @@ class Printer:
         if self._about != self._speaker:
             self._speaker = self._about
             self._put_raw(f"── {self._agents.name(self._speaker)}\n", _BOLD)
-        self._put_raw(text, style)
+        self._put_raw(clean(text), style)  # whoever wrote it: only our own colours are orders to the terminal
 
     def _put_raw(self, text: str, style: str) -> None:
         self._at_start = text.endswith("\n")
@@ -342,7 +342,7 @@ def _call(tool: str, arguments: Any) -> str:
     """A call as one would type it."""
     command = arguments.get("command") if isinstance(arguments, Mapping) else None
     if tool == "shell" and command:
-        return f"$ {clean(command)}"
+        return f"$ {command}"
     return f"{one_line(tool)} {one_line(_arguments(arguments), 100)}".rstrip()
 
 
