@@ -140,7 +140,7 @@ class Printer:
         self._agents.started(frame)
 
     def _input_queued(self, frame: Frame, data: Frame) -> None:
-        if self._about != MAIN and data.get("agency") == "machine" and frame["actor"]["kind"] == "agent":
+        if frame["actor"]["id"] == self._agents.parent(self._about):  # its task
             above = self._agents.of(frame["actor"]["id"])
             if not self._agents.named_whole(self._about):
                 self._line(f"{self._agents.name(above)}: ", _BOLD, end="")

@@ -60,6 +60,16 @@ def test_a_sub_agent_is_named_by_the_start_of_its_task_and_told_all_of_it() -> N
     assert terminal.text.count(task) == 1
 
 
+def test_what_another_agent_tells_a_sub_agent_is_told_with_its_author() -> None:
+    terminal = delegating("count the words")
+    outside = {"kind": "agent", "id": "7", "name": "claude on CI", "device": {"kind": "api", "name": "ci"}}
+    aside = {"kind": "agent", "id": OTHER, "name": "assistant", "device": None}
+    for actor, text in ((outside, "only the short ones"), (aside, "count the words")):
+        data = {"input": "i", "text": text, "agency": "machine"}
+        terminal.event("InputQueued", data, actor=actor, loop=CHILD)
+    assert terminal.text.splitlines() == ["claude on CI: only the short ones", "assistant: count the words"]
+
+
 def test_those_with_the_same_task_are_numbered() -> None:
     terminal = delegating("look", "look")
     terminal.event("StepDone", {"text": "First."}, loop=CHILD, turn=INSIDE)
