@@ -40,6 +40,10 @@ class Agents:
         """The delegate of that loop, or MAIN."""
         return loop if loop in self._started else MAIN
 
+    def parent(self, agent: str) -> str | None:
+        """The loop that gave it its task; None for the main agent."""
+        return str(self._started[agent]["parent"]) if agent != MAIN else None
+
     def name(self, agent: str) -> str:
         """`main agent`, `sub-agent “count the words”`; those of one turn with the same task have numbers."""
         if agent == MAIN:

@@ -1,9 +1,11 @@
 """A session's frames as readable text: what streams is written as it comes, and each text only once.
 
-One agent writes at a time, under its name: what another one streams meanwhile waits until something happens.
+One agent writes at a time, under its name: what another one streams meanwhile waits until something happens, or the
+one that writes is silent, or has been waited for long enough.
 """
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -16,6 +18,11 @@ Write = Callable[[str], None]
 Frame = Mapping[str, Any]
 Key = tuple[str, int, str, str]
 """One stream: turn, step, kind and, for a tool's output, call."""
+
+SILENT_S: Final = 1.0
+"""Whoever has said nothing for so long lets the others write: a command may run for hours without an event."""
+_PATIENCE_S: Final = 10.0
+"""And after so long also one that never pauses does."""
 
 _PLAIN: Final = ""
 _DIM: Final = "2"
@@ -45,8 +52,9 @@ def words_of(value: Any) -> str:
 class Printer:
     """Writes frames to a terminal. Streams are counted in code points (L2), so an event adds only what is missing."""
 
-    def __init__(self, write: Write, *, colour: bool) -> None:
+    def __init__(self, write: Write, *, colour: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._write = write
+        self._clock = clock
         self._colour = colour
         self._at_start = True
         self._streaming: Key | None = None
@@ -58,19 +66,25 @@ class Printer:
         self._loops: dict[str, str] = {}
         self._about = self._speaker = MAIN
         self._waiting: list[Frame] = []
+        self._streamed_at = self._waiting_since = 0.0
         self._finished: dict[str, set[tuple[int, str]]] = {}
         self._over: set[str] = set()
 
     def frame(self, frame: Frame) -> None:
         """Write one frame. Frames and events of types unknown here are not an error: more may be added."""
         rule = _FRAMES.get(frame.get("t", ""))
-        if rule is None:
-            return
-        self._take(rule, frame)
+        if rule is not None:
+            self._take(rule, frame)
+        if self._waiting and self._had_its_turn():
+            self._end_stream()
         if self._streaming is None:  # whoever comes first may write now, and the others go on waiting
             waiting, self._waiting = self._waiting, []
             for piece in waiting:
                 self._take(Printer._delta, piece)
+
+    def _had_its_turn(self) -> bool:
+        now = self._clock()
+        return now - self._streamed_at >= SILENT_S or now - self._waiting_since >= _PATIENCE_S
 
     def known(self, started: Frame) -> None:
         """A `LoopStarted` from before what is watched."""
@@ -106,6 +120,8 @@ class Printer:
         if self._is_finished(key):
             return
         if self._streaming is not None and self._loops.get(self._streaming[0]) != frame.get("loop"):
+            if not self._waiting:
+                self._waiting_since = self._clock()
             self._waiting.append(frame)
             return
         attempt, shown = self._shown.get(key, (frame["attempt"], 0))
@@ -140,11 +156,11 @@ class Printer:
         self._agents.started(frame)
 
     def _input_queued(self, frame: Frame, data: Frame) -> None:
-        if self._about != MAIN and data.get("agency") == "machine" and frame["actor"]["kind"] == "agent":
+        if frame["actor"]["id"] == self._agents.parent(self._about):  # its task
             above = self._agents.of(frame["actor"]["id"])
             if not self._agents.named_whole(self._about):
                 self._line(f"{self._agents.name(above)}: ", _BOLD, end="")
-                self._put(clean(words_of(data.get("text"))) + "\n", _PLAIN)
+                self._put(words_of(data.get("text")) + "\n", _PLAIN)
             return
         self._said(frame, ", tried again" if data.get("retries") else "", words_of(data.get("text")))
 
@@ -180,7 +196,7 @@ class Printer:
             self._agents.answered(self._about, text)
 
     def _gate_opened(self, frame: Frame, data: Frame) -> None:
-        asked = self._calls.get(frame["turn"], {}).get(data["call"], data.get("tool"))
+        asked = self._calls.get(frame["turn"], {}).get(data["call"], one_line(data.get("tool")))
         risky = " (called risky)" if data.get("question") == "risk" else ""
         self._line(f"? waits for approval{risky}: {asked}", _AMBER)
 
@@ -274,7 +290,7 @@ class Printer:
     def _said(self, frame: Frame, how: str, text: str) -> None:
         name = one_line(frame["actor"]["name"], 40)
         self._line(f"{name}{how}: ", _BOLD, end="")
-        self._put(clean(text) + "\n", _PLAIN)
+        self._put(text + "\n", _PLAIN)
 
     def _finish(self, frame: Frame, kind: str, text: str, call: str = "") -> None:
         """Write what of a finished text has not been streamed, and forget the stream."""
@@ -301,7 +317,8 @@ class Printer:
         if self._streaming != key:
             self._end_stream()
             self._streaming = key
-        self._put(clean(text), _PLAIN if key[2] == "text" else _DIM)
+        self._streamed_at = self._clock()
+        self._put(text, _PLAIN if key[2] == "text" else _DIM)
 
     def _end_stream(self) -> None:
         self._streaming = None
@@ -318,7 +335,7 @@ class Printer:
         if self._about != self._speaker:
             self._speaker = self._about
             self._put_raw(f"── {self._agents.name(self._speaker)}\n", _BOLD)
-        self._put_raw(text, style)
+        self._put_raw(clean(text), style)  # whoever wrote it: only our own colours are orders to the terminal
 
     def _put_raw(self, text: str, style: str) -> None:
         self._at_start = text.endswith("\n")
@@ -342,7 +359,7 @@ def _call(tool: str, arguments: Any) -> str:
     """A call as one would type it."""
     command = arguments.get("command") if isinstance(arguments, Mapping) else None
     if tool == "shell" and command:
-        return f"$ {clean(command)}"
+        return f"$ {command}"
     return f"{one_line(tool)} {one_line(_arguments(arguments), 100)}".rstrip()
 
 

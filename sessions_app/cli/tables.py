@@ -83,7 +83,7 @@ def _processes(item: Mapping[str, Any]) -> str:
 def _turn(item: Mapping[str, Any]) -> str:
     """The session by its title, the turn, and the id that other commands take."""
     title = one_line(item["title"] or "(no title yet)", 40)
-    agent = plain(agent_name(item.get("task")))
+    agent = one_line(plain(agent_name(item.get("task"))))
     return (
         f"{title}, turn {item['turn_index']} of {'the ' if item.get('task') is None else ''}{agent} ({item['session']})"
     )

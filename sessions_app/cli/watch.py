@@ -23,7 +23,7 @@ _FINAL_CLOSES: Final = {
     4403: ("not_allowed", "You may not watch this session any more."),
     4404: ("session_not_found", "There is no such session, or it is not yours."),
 }
-OnFrame = Callable[[str, Mapping[str, Any]], None]
+OnFrame = Callable[[Mapping[str, Any]], None]
 
 
 class _Lost(Exception):
@@ -67,10 +67,9 @@ class Watch:
             self._reached = True
             self._caught_up = False
             while not (self._caught_up and (once or self._closed)):
-                text = str(socket.recv(timeout=SILENCE_S))
-                self._take(text, orjson.loads(text))
+                self._take(orjson.loads(socket.recv(timeout=SILENCE_S)))
 
-    def _take(self, text: str, frame: Mapping[str, Any]) -> None:
+    def _take(self, frame: Mapping[str, Any]) -> None:
         kind = frame.get("t")
         if kind == "event":
             if frame["seq"] <= self.after:
@@ -81,7 +80,7 @@ class Watch:
             self._caught_up = True
         elif kind == "error":
             raise failure_of(frame["code"], frame["detail"], frame)
-        self._on_frame(text, frame)
+        self._on_frame(frame)
         if kind == "resync":
             raise _Lost("this end fell behind", at_once=True)
 

@@ -15,7 +15,8 @@ class Terminal:
 
     def __init__(self, *, colour: bool = False) -> None:
         self.text = ""
-        self.printer = Printer(self._write, colour=colour)
+        self.now = 0.0
+        self.printer = Printer(self._write, colour=colour, clock=lambda: self.now)
 
     def _write(self, text: str) -> None:
         self.text += text

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sessions_app.cli.printer import SILENT_S
 from tests.doors.terminals import LOOP, TURN, Terminal
 
 CHILD, OTHER = (f"0197a1c2-0000-7000-8000-00000000000{each}" for each in "bc")
@@ -60,6 +61,16 @@ def test_a_sub_agent_is_named_by_the_start_of_its_task_and_told_all_of_it() -> N
     assert terminal.text.count(task) == 1
 
 
+def test_what_another_agent_tells_a_sub_agent_is_told_with_its_author() -> None:
+    terminal = delegating("count the words")
+    outside = {"kind": "agent", "id": "7", "name": "claude on CI", "device": {"kind": "api", "name": "ci"}}
+    aside = {"kind": "agent", "id": OTHER, "name": "assistant", "device": None}
+    for actor, text in ((outside, "only the short ones"), (aside, "count the words")):
+        data = {"input": "i", "text": text, "agency": "machine"}
+        terminal.event("InputQueued", data, actor=actor, loop=CHILD)
+    assert terminal.text.splitlines() == ["claude on CI: only the short ones", "assistant: count the words"]
+
+
 def test_those_with_the_same_task_are_numbered() -> None:
     terminal = delegating("look", "look")
     terminal.event("StepDone", {"text": "First."}, loop=CHILD, turn=INSIDE)
@@ -78,6 +89,48 @@ def test_two_that_write_at_once_are_not_mixed() -> None:
     assert terminal.text.endswith("Half and half.\n── sub-agent “two”\nOther half")
     terminal.event("StepDone", {"text": "Other half."}, loop=OTHER, turn=ASIDE)
     assert terminal.text.endswith("Other half.\n")
+
+
+@pytest.mark.rule("L2")
+def test_who_is_silent_lets_the_others_write_and_goes_on_later() -> None:
+    terminal = delegating("one", "two")
+    terminal.delta("building", 0, kind="tool", loop=CHILD, turn=INSIDE)
+    terminal.now += SILENT_S / 2
+    terminal.delta("Other ", 0, loop=OTHER, turn=ASIDE)
+    assert "Other" not in terminal.text
+    terminal.now += SILENT_S / 2
+    terminal.printer.frame({"t": "beat", "head": 1})
+    terminal.delta("words", 6, loop=OTHER, turn=ASIDE)
+    terminal.delta(" on", 8, kind="tool", loop=CHILD, turn=INSIDE)
+    terminal.delta(".", 11, loop=OTHER, turn=ASIDE)
+    terminal.now += SILENT_S
+    terminal.printer.frame({"t": "beat", "head": 1})
+    terminal.event("ToolSettled", {"call": "c1", "output": "building on", **SETTLED}, loop=CHILD, turn=INSIDE)
+    terminal.event("StepDone", {"text": "Other words."}, loop=OTHER, turn=ASIDE)
+    assert terminal.text.splitlines() == [
+        "── sub-agent “one”", "building", "── sub-agent “two”", "Other words.", "── sub-agent “one”", " on",
+        "[ok, 12 s]",
+    ]  # fmt: skip
+
+
+@pytest.mark.rule("L2")
+def test_a_command_that_never_stops_writing_does_not_hold_the_others_back() -> None:
+    terminal = delegating("one", "two")
+    said = other = ""
+    for number in range(200):
+        terminal.now += SILENT_S / 4
+        terminal.delta("tick\n", len(said), kind="tool", loop=CHILD, turn=INSIDE)
+        said += "tick\n"
+        piece = f"{number}, "
+        terminal.delta(piece, len(other), loop=OTHER, turn=ASIDE)
+        other += piece
+    assert "0, 1, 2" in terminal.text
+    assert 2 <= terminal.text.count("── sub-agent") < 20, "they do not alternate at each piece"
+    terminal.event("ToolSettled", {"call": "c1", "output": said, **SETTLED}, loop=CHILD, turn=INSIDE)
+    terminal.event("StepDone", {"text": other}, loop=OTHER, turn=ASIDE)
+    lines = [line for line in terminal.text.splitlines() if not line.startswith(("──", "["))]
+    assert lines.count("tick") == 200
+    assert "".join(line for line in lines if line != "tick") == other
 
 
 @pytest.mark.rule("L2")

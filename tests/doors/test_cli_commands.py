@@ -168,10 +168,12 @@ def test_watch_follows_live_and_ends_with_the_session(web: Stack) -> None:
     try:
         frames = iter(watch.stdout)
         assert json.loads(next(frames))["t"] == "hello"
-        world.start("go")
+        world.start("go \x9b2J")
         world.answer("done")
         control.close(world.owner, world.session, new_id())
-        events = [frame for line in frames if (frame := json.loads(line))["t"] == "event"]
+        lines = list(frames)
+        assert all(line.isascii() for line in lines), "a terminal would take U+009B as an order"
+        events = [frame for line in lines if (frame := json.loads(line))["t"] == "event"]
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
         assert events[-1]["type"] == "SessionClosed"
         assert watch.wait(10) == 0

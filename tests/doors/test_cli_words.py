@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from sessions_app.cli import tables, words
+from sessions_app.cli.printer import _EVENTS
 from sessions_app.cli.terminal import clean, one_line
-from tests.doors.terminals import ANA, TURN, Terminal
+from tests.doors.terminals import ANA, LOOP, TURN, Terminal
 
 
 @pytest.mark.rule("E3")
@@ -77,7 +78,51 @@ def test_durations_are_said_as_people_say_them() -> None:
 
 def test_text_of_others_cannot_drive_the_terminal() -> None:
     assert clean("a\x1b]0;title\x07b\u202ec\x9bd") == "a␛]0;title␇b\ufffdc\ufffdd"
+    assert clean("a\u061cb") == "a\ufffdb"
     assert one_line("two\nlines\tand more", 12) == "two lines a…"
+
+
+HOSTILE = "x\x1b]0;owned\x07\x1b[2J\x9b31m\u202ey"
+"""A text that a terminal would take as orders."""
+
+
+def drives(text: str) -> list[str]:
+    """What of it a terminal would take as an order."""
+    return [each for each in text if each != "\n" and (not each.isprintable() or "\x7f" <= each <= "\x9f")]
+
+
+def test_texts_of_others_cannot_drive_the_terminal_from_a_list() -> None:
+    assert drives(HOSTILE) == ["\x1b", "\x07", "\x1b", "\x9b", "\u202e"]
+    item = {
+        "at": "2026-11-30T04:21:13.100000Z", "settled_ms": 600, "request": "r", "session": "s1", "title": HOSTILE,
+        "turn_index": 2, "actor": {"name": HOSTILE, "device": {"kind": HOSTILE}}, "cause": "person", "phase": "tool",
+        "acknowledged_ms": 20, "steps_kept": 1, "reason": HOSTILE, "task": HOSTILE,
+    }  # fmt: skip
+    several = tables.interruptions([item, {**item, "task": None}])
+    assert "sub-agent “x␛]0;owned␇␛[2J" in several
+    assert not drives(tables.interruptions([item]) + several)
+    assert not drives(tables.sessions([{"id": "s1", "state": "idle", "title": HOSTILE}]))
+
+
+def test_texts_of_others_cannot_drive_the_terminal_from_a_session() -> None:
+    terminal = Terminal()
+    actor = {"kind": "person", "id": "1", "name": HOSTILE, "device": {"kind": HOSTILE, "name": HOSTILE}}
+    left = {"ended": [], "surviving": [{"pid": 41, "command": HOSTILE}]}
+    rule = {"id": "r", "kind": "command_prefix", "tool": HOSTILE, "value": HOSTILE}
+    texts: dict[str, Any] = dict.fromkeys(("text", "reason", "message", "output", "task"), HOSTILE)
+    live = {"steps": [Terminal.piece(HOSTILE, 0)]}
+    terminal.printer.frame({"t": "hello", "session": {"id": "x", "title": HOSTILE}, "head": 1, "live": live})
+    terminal.printer.frame({"t": "caught_up", "seq": 1})
+    terminal.event("LoopStarted", {"parent": LOOP, "call": "d0", **texts}, loop="child")
+    for type_ in _EVENTS:
+        data: dict[str, Any] = {
+            **texts, "call": "c1", "tool": HOSTILE, "arguments": {HOSTILE: HOSTILE}, "processes": left, "rule": rule,
+            "decision": "allow", "mode": HOSTILE, "cause": "person", "outcome": "error", "inputs": [], "steers": [],
+            "error": {"code": HOSTILE, "detail": HOSTILE}, "parent": LOOP,
+        }  # fmt: skip
+        terminal.event(type_, data, actor=actor, loop="child", turn="of the child")
+    assert "x␛]0;owned␇␛[2J" in terminal.text
+    assert not drives(terminal.text)
 
 
 def test_a_table_is_as_wide_as_its_cells() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sessions_app.cli.client import Client
 from sessions_app.cli.printer import Printer
-from sessions_app.cli.terminal import TerminalCommand, clean, session_id
+from sessions_app.cli.terminal import TerminalCommand, clean, print_json, session_id
 from sessions_app.cli.watch import Watch
 
 
@@ -31,9 +31,9 @@ class Command(TerminalCommand):
             for started in reversed(client.get(f"/sessions/{options['session']}/events", **query)["items"]):
                 printer.known(started)
 
-        def on_frame(text: str, frame: Mapping[str, Any]) -> None:
+        def on_frame(frame: Mapping[str, Any]) -> None:
             if options["json"]:
-                _write(text + "\n")
+                print_json(frame)
             else:
                 printer.frame(frame)
 
