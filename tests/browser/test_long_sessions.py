@@ -39,6 +39,15 @@ def words_are_there(page: Page) -> bool:
     return all(re.search(r"say it|now", said) for said in page.locator(".said").all_text_contents())
 
 
+def numbers(page: Page) -> list[int]:
+    """The turns that are there; one whose beginning is not has no number."""
+    found: list[int] = page.evaluate(
+        "[...document.querySelectorAll('.turn > header > b')]"
+        ".map((one) => Number(one.textContent.slice(5))).filter(Boolean)"
+    )
+    return found
+
+
 def go_to(page: Page, number: int) -> None:
     page.get_by_label("Number of the turn").fill(str(number))
     page.keyboard.press("Enter")
@@ -85,9 +94,7 @@ def test_one_reads_from_a_place_in_the_middle_to_the_end_without_a_gap(screens: 
     page.locator("#line").hover()
     seen: set[int] = set()
     for _ in range(400):
-        shown = page.evaluate(
-            "[...document.querySelectorAll('.turn > header > b')].map((one) => Number(one.textContent.slice(5)))"
-        )
+        shown = numbers(page)
         assert shown == list(range(shown[0], shown[-1] + 1)), "turns follow each other"
         seen |= set(shown)
         if page.locator("#newer").is_hidden():
@@ -128,6 +135,36 @@ def test_what_one_reads_far_up_stays_where_it_is(screens: Open) -> None:
     expect(page.locator(".said").last).to_contain_text("now 1401")
     assert words_are_there(page)
     assert nodes(page) < MOST_NODES
+
+
+@pytest.mark.scenario("D46")
+def test_a_message_that_waited_long_hides_nothing_of_what_happened_meanwhile(screens: Open) -> None:
+    opened, world = screens(), long_world(1)
+    page = opened.session("ana", world)
+    world.submit("it waited")
+    repeat_turn(world, 260)
+    expect(page.locator(".said").last).to_contain_text("say it 261", timeout=60_000)
+    assert numbers(page)[0] > 50, "the beginning is no more on the page"
+    page.locator(".turn").nth(-20).evaluate("one => one.scrollIntoView()")
+    assert world.claim()
+    world.begin()
+    world.answer("now it is done")
+    expect(page.locator(".said", has_text="it waited")).to_be_attached()
+    world.start("say it")
+    world.answer("said")
+    repeat_turn(world, 250)  # more than stays: what is read becomes a part of its own
+    expect(page.locator("#later")).to_be_visible(timeout=60_000)
+    for _ in range(30):
+        shown = numbers(page)
+        assert shown == list(range(shown[0], shown[-1] + 1)), "turns follow each other"
+        if shown[0] < 50:
+            break
+        page.locator("#line").evaluate("line => line.scrollTo(0, 0)")
+        wait_until(lambda first=shown[0]: numbers(page)[0] < first, "earlier turns")  # type: ignore[misc]
+    assert numbers(page)[0] < 50
+    go_to(page, 262)
+    in_sight(page, 262)
+    expect(page.locator(".said", has_text="it waited")).to_be_visible()
 
 
 def test_a_turn_of_very_many_steps_stays_light_and_whole(screens: Open) -> None:

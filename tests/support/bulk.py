@@ -19,7 +19,7 @@ _TURNS_AT_ONCE: Final = 100
 def repeat_turn(world: World, times: int, outputs: int = 0) -> None:
     """Append the session's last turn so many times more; `outputs` of its calls settle with 5 kB.
 
-    The session is idle before and after. Numbers, ids and words differ from turn to turn, as they would.
+    No turn runs before and after. Numbers, ids and words differ from turn to turn, as they would.
     """
     template = _last_turn(world)
     index = next(event.data["index"] for event in template if event.type == "TurnStarted")
@@ -34,8 +34,13 @@ def repeat_turn(world: World, times: int, outputs: int = 0) -> None:
 
 def _last_turn(world: World) -> list[Event]:
     events = read.engine_events(world.session)
-    queued = max(event.seq for event in events if event.type == "InputQueued")
-    return [event for event in events if event.seq >= queued and event.type != "SessionChanged"]
+    taken = [event.data["input"] for event in events if event.type == "TurnStarted"][-1]
+    queued = next(event.seq for event in events if event.data.get("input") == taken)
+    return [
+        event
+        for event in events
+        if event.seq >= queued and event.type != "SessionChanged" and event.data.get("input", taken) == taken
+    ]
 
 
 def _turn(template: list[Event], number: int, long: bool) -> list[Draft]:

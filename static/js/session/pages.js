@@ -90,7 +90,7 @@ export class Pages {
       this.live.prepend(items);
       this.oldest = items[0]?.seq ?? 1;
       this.#useLive();
-    } else this.#usePart([...items, ...(shown.length ? shown : this.live.events())].slice(0, MOST));
+    } else this.#usePart([...items, ...(shown.length ? shown : this.live.events(this.oldest))].slice(0, MOST));
   }
 
   async #loadLater() {
@@ -114,10 +114,10 @@ export class Pages {
   #bound() {
     if (this.live.size <= MOST) return;
     if (!this.events.length && !this.timeline.atEnd) {
-      this.events = this.live.events();
+      this.events = this.live.events(this.oldest);
       this.timeline.use(this.live.part(this.events), false); // before it forgets what they say
     }
-    this.oldest = this.live.keep(KEPT, this.readState());
+    this.oldest = this.live.keep(KEPT, this.readState(), this.oldest);
     this.#show();
   }
 
@@ -125,7 +125,7 @@ export class Pages {
   #usePart(events) {
     this.events = events;
     const part = this.live.part(events);
-    if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState());
+    if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState(), this.oldest);
     this.timeline.use(part, false);
     this.#show();
     this.timeline.draw();

@@ -441,9 +441,13 @@ export class View {
     turn.items = turn.items.filter((item) => turn.keys.has(item.key));
   }
 
-  /** Every event that is shown, in order. @returns {LogEvent[]} */
-  events() {
-    const shown = this.blocks.flatMap((block) => (block.kind === "turn" ? block.turn.events : [block.event]));
+  /**
+   * Every event that is shown, in order. A turn has also those of the messages it took, which may be from long before the
+   * loaded part: they would open a hole in the log.
+   * @param {number} first seq where the loaded part begins @returns {LogEvent[]}
+   */
+  events(first) {
+    const shown = this.blocks.flatMap((block) => (block.kind === "turn" ? block.turn.events : [block.event])).filter((event) => event.seq >= first);
     return [...new Map([...shown, ...this.strays].map((event) => [event.seq, event])).values()].sort((a, b) => a.seq - b.seq);
   }
 
@@ -503,10 +507,11 @@ export class View {
 
   /**
    * Forget all but the newest events, so that a page left open stays light. What runs is kept, however old.
-   * @param {number} most @param {import("./state.js").State} state @returns {number} seq of the oldest event that is left
+   * @param {number} most @param {import("./state.js").State} state @param {number} first seq where the loaded part begins
+   * @returns {number} and where it begins now
    */
-  keep(most, state) {
-    const events = this.events().slice(-most);
+  keep(most, state, first) {
+    const events = this.events(first).slice(-most);
     const part = this.#fold(events);
     for (const { id: loop, turn: running } of Object.values(state.loops)) {
       const from = running && this.turns.get(running.id);
@@ -526,7 +531,7 @@ export class View {
       this.touch(turn);
     }
     this.#tellAgain();
-    return events[0].seq;
+    return events[0]?.seq ?? first;
   }
 }
 
