@@ -97,14 +97,14 @@ export class Pages {
     const { events: shown } = this;
     const items = await this.#read(`after=${shown[shown.length - 1].seq}&limit=${PAGE}`);
     if (this.events !== shown) return;
+    if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState(), this.oldest); // room for what is read now
     const events = [...shown, ...items];
     const older = events.filter((event) => event.seq < this.oldest);
     if (older.length === events.length && items.length) {
       this.#usePart(events.slice(-MOST));
       return;
     }
-    const room = Math.max(0, Math.min(KEPT, MOST - this.live.size));
-    const joined = older.slice(Math.max(0, older.length - room));
+    const joined = older.slice(-KEPT);
     this.live.prepend(joined);
     this.oldest = joined[0]?.seq ?? this.oldest;
     this.#useLive();
