@@ -123,7 +123,7 @@ def test_every_stop_stands_on_one_page_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "cursor", ["2026-W01-1~x", "2026-11-30T00:00:00Z~\0~1", f"2026-11-30T00:00:00Z~{new_id()}~{2**63}", "~", "x"]
+    "cursor", ["2026-W01-1~x", "2026-11-30T00:00:00Z~\0~1", f"2026-11-30T00:00:00Z~{WORKER}~{2**63}", "~", "x"]
 )
 def test_a_cursor_that_no_page_gave_is_refused(cursor: str) -> None:
     with pytest.raises(Refused, match="not one of ours"):
