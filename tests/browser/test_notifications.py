@@ -86,10 +86,15 @@ class Phone:
         return found
 
     def until(self, words: str) -> dict[str, Any]:
-        """The notification, once it says that."""
-        wait_until(lambda: any(words in each["body"] for each in self.shown()), f"a notification: {words}")
-        [one] = self.shown()
-        return one
+        """The notification, once it says that and is the only one: for a moment one that is replaced is not there."""
+        found: list[dict[str, Any]] = []
+
+        def says_it() -> bool:
+            found[:] = self.shown()
+            return len(found) == 1 and words in found[0]["body"]
+
+        wait_until(says_it, f"a notification: {words}")
+        return found[0]
 
     def press(self, action: str = "") -> None:
         """Press the notification that is shown, or one of its buttons."""
@@ -214,10 +219,10 @@ def test_allow_on_the_notification_answers_as_the_device_and_only_the_named_gate
     phone.deliver(asked(world))
     phone.until("May it run")
     phone.press("allow")
-    phone.until("Allowed. It goes on.")
+    told = phone.until("Allowed. It goes on.")
     [answer] = world.events("GateResolved")
     assert (answer.data["decision"], answer.actor.name, answer.actor.device.kind) == ("allow", "ana", "phone")
-    assert phone.shown()[0]["actions"] == []
+    assert told["actions"] == []
 
 
 def test_a_late_answer_is_told_calmly_who_was_first(screens: Open, push: PushService) -> None:
