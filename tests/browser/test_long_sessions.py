@@ -132,7 +132,7 @@ def test_what_one_reads_far_up_stays_where_it_is(screens: Open) -> None:
     world.answer("\n\n".join(f"line {number}" for number in range(80)))
     expect(page.get_by_text("line 79", exact=True)).to_be_in_viewport()
     repeat_turn(world, 400)  # more than stays, while one follows the end
-    expect(page.locator(".said").last).to_contain_text("now 1401")
+    expect(page.locator(".said").last).to_contain_text("now 1401", timeout=60_000)
     assert words_are_there(page)
     assert nodes(page) < MOST_NODES
 
