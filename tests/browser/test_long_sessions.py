@@ -120,7 +120,7 @@ def test_what_one_reads_far_up_stays_where_it_is(screens: Open) -> None:
     number = place.locator("header > b").text_content() or ""
     place = page.locator(".turn", has=page.get_by_text(number, exact=True))
     at = place.evaluate("one => one.getBoundingClientRect().top")
-    repeat_turn(world, 700)
+    repeat_turn(world, 350)
     world.start("now")
     expect(page.locator("#state")).to_contain_text("Thinking")
     assert abs(place.evaluate("one => one.getBoundingClientRect().top") - at) < 2
@@ -131,8 +131,8 @@ def test_what_one_reads_far_up_stays_where_it_is(screens: Open) -> None:
     expect(page.locator("#newer")).to_be_hidden()
     world.answer("\n\n".join(f"line {number}" for number in range(80)))
     expect(page.get_by_text("line 79", exact=True)).to_be_in_viewport()
-    repeat_turn(world, 400)  # more than stays, while one follows the end
-    expect(page.locator(".said").last).to_contain_text("now 1401", timeout=60_000)
+    repeat_turn(world, 200)  # more than stays, while one follows the end
+    expect(page.locator(".said").last).to_contain_text("now 851", timeout=60_000)
     assert words_are_there(page)
     assert nodes(page) < MOST_NODES
 
