@@ -83,7 +83,7 @@ def test_every_page_fits_360_pixels_and_names_its_controls(screens: Callable[...
     assert box["height"] >= 44
     assert box["y"] + box["height"] <= SIZES["small"]["viewport"]["height"], "Stop stays on the screen"
     page.get_by_role("button", name="Agents and turns").tap()
-    page.locator("#drawer").get_by_role("button", name=re.compile("Turn 1")).tap()
+    page.locator("#drawer").get_by_role("button", name=re.compile("Turn 1")).first.tap()
     expect(page.locator("#drawer")).to_be_hidden()
     expect(page.locator(".turn").first).to_be_in_viewport()
 
