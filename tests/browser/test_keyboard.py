@@ -1,6 +1,6 @@
 """Without a mouse: a session is started, steered, answered and stopped with nothing but keys."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,20 +15,13 @@ pytestmark = pytest.mark.usefixtures("database", "redis_url")
 MOST_TABS = 80
 
 
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-        assert running.violations == []
-
-
 def tab_to(page: Page, control: Locator) -> None:
     """Go there as somebody would who cannot point, and see that one sees where one is."""
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
         if control.evaluate("one => one === document.activeElement"):
             outline, width, shadow = control.evaluate(
-                "(one, s = getComputedStyle(one)) => [s.outlineStyle, s.outlineWidth, s.boxShadow]"
+                "one => { const s = getComputedStyle(one); return [s.outlineStyle, s.outlineWidth, s.boxShadow]; }"
             )
             assert shadow != "none" or (outline != "none" and width != "0px"), f"{control} shows no focus"
             return
