@@ -197,8 +197,7 @@ def _turn_resumed(state: State, event: Event) -> State:
 
     def change(turn: Turn) -> Turn:
         turn = replace(turn, worker=data["worker"], epoch=data["epoch"])
-        waits = turn.delegated() or any(call.answer == "open" for call in turn.calls or ())
-        return turn if waits else _without_wait(turn, event)
+        return turn if turn.waits() else _without_wait(turn, event)
 
     return _change_turn(state, event, change)
 
@@ -320,11 +319,10 @@ def _gate_opened(state: State, event: Event) -> State:
 def _without_wait(turn: Turn, event: Event) -> Turn:
     """The wait for an answer, delegates or a worker is over; it does not count as work (B7).
 
-    A turn that was given back goes on waiting, for its worker.
+    Where another of them is left, the turn goes on waiting.
     """
     since = event.at_ms if turn.asked_ms is None else turn.asked_ms
-    waits = turn.given_back() or turn.delegated() or any(call.answer == "open" for call in turn.calls or ())
-    asked_ms = event.at_ms if waits else None
+    asked_ms = event.at_ms if turn.given_back() or turn.waits() else None
     return replace(turn, asked_ms=asked_ms, waited_ms=turn.waited_ms + max(0, event.at_ms - since))
 
 

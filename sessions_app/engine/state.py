@@ -154,6 +154,10 @@ class Turn:
         """The calls that wait for a child (G3)."""
         return tuple(call for call in self.calls or () if call.status == "started" and call.child is not None)
 
+    def waits(self) -> bool:
+        """Whether it waits for an answer or a child, which no work of its own shortens (B7)."""
+        return bool(self.delegated()) or any(call.answer == "open" for call in self.calls or ())
+
 
 @dataclass(frozen=True, slots=True)
 class Loop:
@@ -302,6 +306,11 @@ def with_cost(turn: Turn, cost: float | None) -> Turn:
 def total_cost(turn: Turn) -> float | None:
     """What the turn has cost in dollars; None where a price is not known, which is not nothing."""
     return None if turn.unpriced else turn.cost
+
+
+def final_cost(turn: Turn, usage: Mapping[str, int], cost: float | None) -> float | None:
+    """What a turn that ends without a last reply has cost, with the model call that was cut off, if `usage` says so."""
+    return total_cost(with_cost(turn, cost) if usage else turn)
 
 
 def add_usage(a: Mapping[str, int], b: Mapping[str, int] | None) -> dict[str, int]:

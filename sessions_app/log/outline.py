@@ -48,7 +48,7 @@ def _one(cur: Cursor[Row], session: str, turn: str) -> dict[str, Any]:
     if not found or found[0][0] != "TurnStarted":
         return {"items": [], "next": None}
     _, seq, at, _, facts = found[0]
-    end = next(((kind, at, actor, data) for kind, at, _, actor, data in found[1:]), None)
+    end = next(((kind, ended, actor, data) for kind, ended, _, actor, data in found[1:]), None)
     return {"items": [_item(facts_only(bytes(facts))["index"], turn, seq, at, end)], "next": None}
 
 

@@ -19,13 +19,7 @@ Open = Callable[..., Screens]
 
 @pytest.mark.rule("E8", "J4")
 def test_what_a_worker_s_shutdown_ended_is_not_said_to_have_been_stopped(screens: Open) -> None:
-    opened, world = screens(), World.create("ana")
-    world.start("compare the folders")
-    (child,) = world.delegate("read the first folder")
-    assert child.claim()
-    child.begin()
-    child.plan("c1")
-    child.start_tool("c1")
+    opened, (world, child) = screens(), two_agents()
     page = opened.session("ana", world)
     card = page.locator(".tool.agent")
     expect(card.locator("> header .push")).to_contain_text("working")

@@ -1,6 +1,6 @@
 """The main job with everything real: two devices and an observer, a worker, a strict model server, real processes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,14 +12,6 @@ from tests.support.running import ENDLESS, Running
 from tests.support.waiting import stays_true, wait_until
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A model server that refuses what real providers refuse; at the end it refused nothing."""
-    with ModelServer() as running:
-        yield running
-        assert running.violations == []
 
 
 def receipt(page: Page) -> None:

@@ -1,7 +1,7 @@
 """What users of other products reported, seen in the browser: floods, broken terminals, lost prompts, zones, sizes."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -18,13 +18,6 @@ Open = Callable[..., Screens]
 ZONES = {"ana": "Asia/Kolkata", "kim": "America/Sao_Paulo"}
 MOST_NODES = 5_000
 STARTS_MS = 30_000
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-        assert running.violations == []
 
 
 @pytest.mark.scenario("D26")

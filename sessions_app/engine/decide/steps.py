@@ -27,7 +27,7 @@ from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import budgets, left_ms
-from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, total_cost, with_cost
+from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, final_cost, total_cost, with_cost
 from sessions_app.engine.text import clean_json
 
 MARKED = Decision((), {"marked": True})
@@ -260,7 +260,7 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
         "error": {"code": command.code, "detail": command.detail},
         "steps": turn.kept,
         "usage": add_usage(turn.usage, command.usage),
-        "cost": total_cost(with_cost(turn, command.cost) if command.usage else turn),
+        "cost": final_cost(turn, command.usage, command.cost),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
         **holding(state, turn, context),
     }

@@ -97,7 +97,7 @@ export class Pages {
     const { events: shown } = this;
     const items = await this.#read(`after=${shown[shown.length - 1].seq}&limit=${PAGE}`);
     if (this.events !== shown) return;
-    if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState(), this.oldest); // room for what is read now
+    this.#cut(); // room for what is read now
     const events = [...shown, ...items];
     const older = events.filter((event) => event.seq < this.oldest);
     if (older.length === events.length && items.length) {
@@ -117,15 +117,20 @@ export class Pages {
       this.events = this.live.events(this.oldest);
       this.timeline.use(this.live.part(this.events), false); // before it forgets what they say
     }
-    this.oldest = this.live.keep(KEPT, this.readState(), this.oldest);
+    this.#cut();
     this.#show();
+  }
+
+  /** The newest part loses its oldest events. */
+  #cut() {
+    if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState(), this.oldest);
   }
 
   /** @param {LogEvent[]} events */
   #usePart(events) {
     this.events = events;
     const part = this.live.part(events);
-    if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState(), this.oldest);
+    this.#cut();
     this.timeline.use(part, false);
     this.#show();
     this.timeline.draw();

@@ -135,6 +135,9 @@ function spend(state, event, cost) {
   return { ...state, spent: { cost: spent.cost + cost, day, day_cost: cost + (spent.day === day ? spent.day_cost : 0) } };
 }
 
+/** Whether a turn waits for an answer or a child, which no work of its own shortens (B7). @param {Turn} turn */
+const waitsNow = (turn) => (turn.calls || []).some((call) => call.answer === "open" || (call.status === "started" && call.child));
+
 /**
  * The wait for an answer, delegates or a worker is over; it does not count as work (B7). Where another of them is left,
  * the turn goes on waiting.
@@ -142,8 +145,7 @@ function spend(state, event, cost) {
  */
 function withoutWait(turn, event) {
   const at = Date.parse(event.at);
-  const waits = !turn.worker || (turn.calls || []).some((call) => call.answer === "open" || (call.status === "started" && call.child));
-  return { ...turn, asked_ms: waits ? at : null, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) };
+  return { ...turn, asked_ms: !turn.worker || waitsNow(turn) ? at : null, waited_ms: turn.waited_ms + Math.max(0, at - (turn.asked_ms ?? at)) };
 }
 
 /** A gate is answered or closed. @param {State} state @param {LogEvent} event @returns {State} */
@@ -285,8 +287,7 @@ const RULES = {
     const { worker, epoch } = event.data;
     return changeTurn(changeLoop(state, event, { epoch }), event, (turn) => {
       const resumed = { ...turn, worker, epoch };
-      const waits = (turn.calls || []).some((call) => call.answer === "open" || (call.status === "started" && call.child));
-      return waits ? resumed : withoutWait(resumed, event);
+      return waitsNow(turn) ? resumed : withoutWait(resumed, event);
     });
   },
   StepPlanned: (state, event) =>
