@@ -334,3 +334,22 @@ def test_two_escapes_stop_and_one_does_not(screens: Open) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     wait_until(lambda: world.events("InterruptRequested"), "the mark")
+
+
+@pytest.mark.rule("E1")
+def test_a_press_that_is_held_opens_the_choices_and_stops_nothing_and_a_short_one_stops(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start()
+    page = opened.session("ana", world)
+    expect(page.locator("#state")).to_contain_text("Thinking")
+    page.locator("#stop .halt:not(.more)").hover()
+    page.mouse.down()
+    page.evaluate("new Promise((done) => setTimeout(done, 700))")
+    page.mouse.up()
+    expect(page.locator(".stop-menu")).to_be_visible()
+    assert not world.events("InterruptRequested")
+    page.keyboard.press("Escape")
+    expect(page.locator(".stop-menu")).to_have_count(0)
+    page.locator("#stop .halt:not(.more)").click()
+    expect(page.locator("#state")).to_contain_text("Stopping")
+    assert len(world.events("InterruptRequested")) == 1

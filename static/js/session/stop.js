@@ -58,23 +58,21 @@ export class Stop {
   }
 
   #listen() {
-    let timer = 0;
+    let downAt = 0;
     let held = false;
+    // By the press's own times, not by a timer: a page that is busy must not take a short press for a long one, and a menu
+    // that opens before the finger is up closes as it goes up.
+    this.button.addEventListener("pointerdown", (event) => (downAt = event.timeStamp));
+    this.button.addEventListener("click", (event) => (held = event.detail > 0 && event.timeStamp - downAt >= LONG_PRESS_MS));
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
-      if (!held) void this.press();
+      if (held) this.openMenu();
+      else void this.press();
       held = false;
     });
-    this.button.addEventListener("pointerdown", (event) => {
-      held = false;
-      if (event.button === 0) timer = window.setTimeout(() => { held = true; this.openMenu(); }, LONG_PRESS_MS);
-    });
-    for (const type of ["pointerup", "pointerleave", "pointercancel"]) this.button.addEventListener(type, () => clearTimeout(timer));
     this.button.addEventListener("contextmenu", (event) => {
       event.preventDefault();
-      if (!held) this.openMenu();
-      held = true;
-      setTimeout(() => (held = false), 0);
+      this.openMenu();
     });
     this.more.hidden = false;
     this.more.addEventListener("click", () => this.openMenu());
