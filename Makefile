@@ -26,13 +26,14 @@ test: setup browser  ## run all tests (ARGS="tests/log -k chain"; JOBS=1 for one
 	@echo "==> Running the tests"
 	@exec $(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
-check: setup  ## lint, formatting, types (Python's and, where Node is, the pages'), import contracts, migrations
+check: setup  ## lint, formatting, types (Python's and, where Node is, the pages'), import contracts, migrations, the rules' page
 	@echo "==> ruff: lint"; $(PY) -m ruff check .
 	@echo "==> ruff: formatting"; $(PY) -m ruff format --check .
 	@echo "==> mypy --strict"; $(PY) -m mypy
 	@echo "==> import contracts"; $(BIN)/lint-imports
 	@echo "==> JavaScript: types from JSDoc"; if command -v npx >/dev/null; then npx --yes --package typescript@$(TYPESCRIPT) tsc -p jsconfig.json; else echo "left out: no Node here"; fi
 	@echo "==> migrations are complete"; $(PY) -W ignore::RuntimeWarning -m steerweb makemigrations --check --dry-run
+	@echo "==> the page of the rules is what the tests say"; $(PY) -m pytest -q tests/test_rules.py
 
 bench: setup  ## measure stops, appends and fan-out (ARGS="--json")
 	@exec $(PY) -m steerweb bench $(ARGS)

@@ -101,10 +101,17 @@ async function store(path, response, round) {
   const headers = new Headers(response.headers);
   headers.set("X-Stored-At", new Date().toISOString());
   await cache.put(OWNER, new Response(owner));
-  await cache.delete(path);
   await cache.put(path, new Response(body, { headers }));
-  const all = (await cache.keys()).filter((request) => !request.url.endsWith(OWNER));
-  await Promise.all(all.slice(0, Math.max(0, all.length - PAGES_MOST)).map((request) => cache.delete(request)));
+  await dropOldest(cache);
+}
+
+/** Keep the pages that were true last. */
+async function dropOldest(cache) {
+  const kept = (await cache.keys()).filter((request) => !request.url.endsWith(OWNER));
+  if (kept.length <= PAGES_MOST) return;
+  const aged = await Promise.all(kept.map(async (request) => ({ request, at: (await cache.match(request))?.headers.get("X-Stored-At") || "" })));
+  aged.sort((one, other) => (one.at < other.at ? -1 : 1));
+  await Promise.all(aged.slice(0, aged.length - PAGES_MOST).map(({ request }) => cache.delete(request)));
 }
 
 /** A stored page that says of itself when it was true. */

@@ -41,6 +41,18 @@ def stored(page: Page) -> list[str]:
     return keys
 
 
+STORED_ANEW = """async (path) => {
+  const stored = async () => (await (await caches.open("pages")).match(path))?.headers.get("X-Stored-At");
+  let gone = 0;
+  for (let round = 0; round < 20; round += 1) {
+    const before = await stored();
+    navigator.serviceWorker.controller.postMessage({ keep: path });
+    for (let now = before; now === before || !now; now = await stored()) if (!now) gone += 1;
+  }
+  return gone;
+}"""
+
+
 def keep(page: Page, path: str) -> None:
     """Open a page until it is stored."""
     page.goto("/")
@@ -92,6 +104,13 @@ def test_without_a_connection_a_session_shows_its_last_known_state_and_can_only_
     expect(page.locator("#say")).to_be_visible()
     expect(page.locator(".step .prose")).to_have_text("the end of it")
     assert not world.events("InterruptRequested")
+
+
+def test_what_is_stored_stays_there_while_it_is_stored_anew(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    page = phone(opened, "ana").new_page()
+    keep(page, f"/s/{world.session}")
+    assert page.evaluate(STORED_ANEW, f"/s/{world.session}") == 0
 
 
 def test_the_list_and_what_was_left_last_are_stored_and_nothing_else(screens: Open) -> None:
