@@ -11,8 +11,10 @@ from sessions_app.engine.errors import Refused
 from sessions_app.log import db
 
 _LOOK_S: Final = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25)
-_RUNNING_ON: Final = """SELECT count(*) FROM background_process b
-    JOIN unnest(%s::uuid[], %s::text[]) AS q(turn, call) USING (turn, call)"""
+# What it ends in the background, and what its turns' calls left there under it.
+_RUNNING_ON: Final = """SELECT EXISTS (SELECT FROM background_process b
+        JOIN unnest(%s::uuid[], %s::text[]) AS q(turn, call) USING (turn, call))
+    OR EXISTS (SELECT FROM background_process WHERE turn = ANY(%s::uuid[]) AND kill_at IS NOT NULL)"""
 _ENDS: Final = """SELECT position('"note":"held_processes"' IN facts) > 0 FROM event
     WHERE session_id = %s AND turn = ANY(%s) AND type IN ('TurnDone', 'TurnFailed', 'TurnInterrupted')"""
 
@@ -27,8 +29,7 @@ def stop_outcome(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None
         if len(ends) < len(turns):
             return None
         held = any(end[0] for end in ends)
-    background = receipt.get("background", [])
-    if background and _running_on(background):
+    if _running_on(turns, receipt.get("background", [])):
         return None
     outcome: dict[str, Any] = {
         "stopped": bool(turns) and not receipt["joined"] and note != "closing",
@@ -39,12 +40,14 @@ def stop_outcome(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None
     return outcome | {name: receipt[name] for name in ("input", "background") if name in receipt}
 
 
-def _running_on(background: list[list[str]]) -> bool:
-    """Whether one of these background processes has not ended yet (E13)."""
-    turns, calls = zip(*background, strict=True)
+def _running_on(turns: list[str], background: list[list[str]]) -> bool:
+    """Whether something that the stop ends in the background has not ended yet (E13)."""
+    if not turns and not background:
+        return False
+    named = ([turn for turn, _ in background], [call for _, call in background])
     with db.cursor("read") as cur:
-        row = cur.execute(_RUNNING_ON, (list(turns), list(calls))).fetchone()
-    return row is not None and row[0] > 0
+        row = cur.execute(_RUNNING_ON, (*named, turns)).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _look(session: str, receipt: dict[str, Any]) -> dict[str, Any] | None:

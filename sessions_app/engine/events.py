@@ -126,7 +126,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ("reason", "cut_off.text", "cut_off.reasoning", "processes.ended[].command", "processes.surviving[].command"),
     ),
     "InterruptReasonGiven": Shape(("request", "turn", "reason", "replaced"), ("reason",)),
-    "KillRequested": Shape(("call",)),
+    "KillRequested": Shape(("call", "ahead")),
     "ProcessesEnded": Shape(
         ("call", "processes", "background", "why", "replaced"),
         ("processes.ended[].command", "processes.surviving[].command"),

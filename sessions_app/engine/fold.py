@@ -272,6 +272,8 @@ def _without_delegates(turn: Turn, event: Event) -> Turn:
 
 def _kill_requested(state: State, event: Event) -> State:
     loop, killer = _loop(state, event), {"actor": dict(event.actor.json()), "cause": event.cause}
+    if event.data.get("ahead"):
+        return _change_call(state, event, lambda call: replace(call, killer=killer))
     background = tuple(
         replace(each, killer=killer) if _names(event, each) and each.killer is None else each
         for each in loop.background

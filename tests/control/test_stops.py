@@ -26,6 +26,7 @@ from tests.support.world import WORKER, World, person
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
 Sql = psycopg.Connection[dict[str, Any]]
 SURVIVOR = {"ended": [], "surviving": [{"pid": 7, "command": "sleep 9"}], "background": []}
+SERVING = [{"pid": 9, "command": "npm start"}]
 
 
 @pytest.fixture
@@ -57,6 +58,27 @@ def test_the_mark_is_durable_before_the_workers_hear_of_it(world: World, sql: Sq
     world.end()
     assert sql.execute("SELECT FROM turn_mark").fetchall() == []
     assert sql.execute("SELECT FROM running_turn").fetchall() == []
+
+
+@pytest.mark.rule("E4", "E13")
+def test_a_stop_has_stopped_only_when_what_settled_into_the_background_under_it_has_ended(
+    world: World, ben: Any, sql: Sql
+) -> None:
+    turn = world.start()
+    world.plan("a")
+    world.start_tool("a")
+    first = world.stop(keep_background=True)
+    second = world.stop(ben)
+    sql.execute(f"LISTEN {STOP_CHANNEL}")
+    left = {"ended": [], "surviving": [], "background": SERVING}
+    world.end(settlements={"a": commands.Settlement("ok", "serving", processes=left)})
+    [notice] = list(sql.notifies(timeout=5, stop_after=1))
+    assert orjson.loads(notice.payload) == {"session": world.session, "calls": [[turn, "a"]]}
+    assert [control.stop_outcome(world.session, each) for each in (first, second)] == [None, None]
+    reports.background_ended(world.session, commands.BackgroundEnded(turn, world.loop, "a", SERVING), WORKER)
+    first_outcome, second_outcome = (control.stop_outcome(world.session, each) for each in (first, second))
+    assert first_outcome is not None and second_outcome is not None
+    assert (first_outcome["stopped"], second_outcome["joined"]) == (True, True)
 
 
 @pytest.mark.rule("E3")

@@ -402,6 +402,8 @@ def background_is_listed_until_it_has_ended(log: list[Event], state: State) -> N
     A delegate that ends with its parent is stopped by nobody; its background goes when it closes.
     """
     listed: dict[tuple[str | None, str], Event | None] = {}
+    ahead: dict[tuple[str | None, str], Event] = {}
+    running: set[tuple[str | None, str]] = set()
     spares = {
         event.data["request"]
         for event in log
@@ -409,9 +411,19 @@ def background_is_listed_until_it_has_ended(log: list[Event], state: State) -> N
     }
     for event in log:
         key = (event.turn, str(event.data.get("call")))
-        if event.type == "ToolSettled" and event.data["processes"]["background"]:
-            listed[key] = None
+        if event.type == "ToolStarted":
+            running.add(key)
+        elif event.type == "ToolSettled":
+            running.discard(key)
+            if event.data["processes"]["background"]:
+                listed[key] = None
+        elif event.type == "KillRequested" and event.data.get("ahead"):
+            assert key in running and key not in ahead, "a kill ahead of what does not run, or a second one"
+            ahead[key] = event
         elif event.type == "KillRequested":
+            assert key not in ahead or (event.actor, event.cause) == (ahead[key].actor, ahead[key].cause), (
+                "another's kill"
+            )
             assert key in listed, "a kill of what does not run"
             assert listed[key] is None, "a second killer"
             listed[key] = event
@@ -420,8 +432,9 @@ def background_is_listed_until_it_has_ended(log: list[Event], state: State) -> N
             assert killer is None or (event.actor, event.cause) == (killer.actor, killer.cause), "not the killer's act"
             if not event.data["processes"]["surviving"]:
                 del listed[key]
-        elif event.type == "TurnInterrupted" and event.data.get("request", "") not in {"", *spares}:
-            forgotten = [call for (turn, call), killer in listed.items() if turn == event.turn and killer is None]
+        elif event.type == "TurnInterrupted" and event.data.get("request"):
+            left = [at for at, killer in listed.items() if at[0] == event.turn and killer is None]
+            forgotten = [at for at in left if at in ahead or event.data["request"] not in spares]
             assert not forgotten, f"background was forgotten at a stop: {forgotten}"
     now = {(each.turn, each.call): each.killer is not None for loop in state.loops.values() for each in loop.background}
     assert now == {key: killer is not None for key, killer in listed.items()}, "background is not what is listed"

@@ -312,3 +312,53 @@ def test_what_a_closed_delegate_left_running_is_killed_once_as_its_parents() -> 
     assert memory.loop.background == ()
     memory.do(c.KillProcesses("a"), BEN)
     assert [event.loop for event in memory.events("KillRequested")] == [LOOP]
+
+
+@pytest.mark.rule("E13", "E3", "A5")
+def test_a_second_stop_ends_what_a_call_is_yet_to_leave_though_the_first_one_spares_it() -> None:
+    memory = Memory()
+    turn = memory.start()
+    memory.plan("a", "b")
+    memory.call("a")
+    memory.stop(ANA, keep_background=True)
+    memory.stop(BEN, keep_background=True)
+    assert not memory.events("KillRequested")
+    receipt = memory.stop(BEN)
+    assert (receipt["joined"], receipt.get("background")) == (True, None)
+    before = len(memory.log)
+    memory.stop(ANA)
+    assert len(memory.log) == before
+    memory.end(settlements={"a": c.Settlement("ok", "serving", processes=KEPT)})
+    ahead, killed = memory.events("KillRequested")
+    assert (ahead.data, killed.data) == ({"call": "a", "ahead": True}, {"call": "a"})
+    assert (ahead.actor, killed.actor, ahead.turn, killed.cause) == (BEN, BEN, turn, ahead.cause)
+    assert memory.loop.background[0].killer is not None
+    check(memory)
+
+
+@pytest.mark.rule("E13", "E3")
+def test_a_wider_stop_reaches_what_the_calls_under_a_narrower_one_are_yet_to_leave() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate()
+    memory.resume()
+    memory.plan("a")
+    memory.call("a")
+    memory.do(c.Interrupt("r1", memory.at, None, keep_background=True), ANA)
+    memory.do(c.Interrupt("r2"), BEN)
+    (ahead,) = memory.events("KillRequested")
+    assert (ahead.actor, ahead.loop, ahead.data) == (BEN, memory.at, {"call": "a", "ahead": True})
+
+
+@pytest.mark.rule("E13")
+def test_a_kill_ahead_comes_to_nothing_where_nothing_is_left() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
+    memory.stop(ANA, keep_background=True)
+    memory.stop(BEN)
+    memory.end()
+    assert (len(memory.events("KillRequested")), memory.loop.background) == (1, ())
+    check(memory)

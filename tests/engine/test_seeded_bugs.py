@@ -237,6 +237,10 @@ def background_forgotten_at_a_stop(patch: Patch) -> None:
     patch.setattr(interrupting, "_kills", lambda command, targets: [])
 
 
+def background_yet_to_come_forgotten_by_a_stop_that_joins(patch: Patch) -> None:
+    patch.setattr(interrupting, "_ahead", lambda state, command, targets: [])
+
+
 def background_forgotten_when_it_settles_into_a_stop(patch: Patch) -> None:
     changed(patch, c.EndTurn, without_first("KillRequested"))
 
@@ -294,6 +298,7 @@ BUGS = [
     (a_given_back_turn_that_its_last_child_leaves_hanging, "hangs"),
     (a_childs_input_lost_at_closing, "waits in a closed loop"), (a_childs_usage_that_nobody_counts, "used|counted"),
     (background_forgotten_at_a_stop, "forgotten"), (background_forgotten_when_it_settles_into_a_stop, "forgotten"),
+    (background_yet_to_come_forgotten_by_a_stop_that_joins, "what a call will leave"),
     (a_stop_of_a_subtree_that_touches_a_sibling, "sibling"), (a_stop_that_forgets_the_subtree, "mark|passed"),
     (a_child_without_work_that_nobody_closes, "hangs"), (a_loop_closed_twice, ""),
 ]  # fmt: skip

@@ -1,10 +1,14 @@
 """The one settlement of every call (C4), and the step's end with the last of them."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from sessions_app.engine.actors import actor_from
 from sessions_app.engine.commands import Settlement
 from sessions_app.engine.decide.context import Context
 from sessions_app.engine.events import Draft
-from sessions_app.engine.state import Background, Call, Loop, Request, State, Turn
+from sessions_app.engine.state import Background, Call, Loop, State, Turn
 
 NOT_RUN_URGENT = "Not run: a person's urgent message came first."
 FORBIDDEN = "Not run: this agent may only read and plan in this step."
@@ -14,7 +18,8 @@ WITH_ITS_PARENT = "It ended with the turn that had delegated it."
 def settled(state: State, loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> list[Draft]:
     """One call's settlement.
 
-    A stop that is due ends what it left running, too, unless it spares that; a close spares nothing (E13).
+    A stop that is due ends what it left running, too, unless it spares that; a close spares nothing, and a stop that
+    joined one that spares may have asked for its end ahead (E13).
     """
     data: dict[str, object] = {
         "call": call.call,
@@ -31,23 +36,39 @@ def settled(state: State, loop: Loop, turn: Turn, call: Call, settlement: Settle
     if settlement.replaced:
         data["replaced"] = True
     events = [Draft("ToolSettled", data, loop.id, turn.id, turn.step)]
-    request = None if turn.mark is None else state.requests[turn.mark]
-    spared = request is None or (request.keep_background and state.status == "open")
-    if settlement.processes.get("background") and not spared:
-        events.append(kill(loop.id, turn.id, call.call, request))
+    killer = _killer(state, turn, call)
+    if settlement.processes.get("background") and killer is not None:
+        asked = kill(loop.id, turn.id, call.call)
+        events.append(replace(asked, actor=actor_from(killer["actor"]), cause=killer["cause"]))
     return events
 
 
-def kill(loop: str, turn: str, call: str, request: Request | None = None) -> Draft:
-    """Somebody wants to see a background process ended: who asked for the stop, or who commands."""
-    if request is None:
-        return Draft("KillRequested", {"call": call}, loop, turn)
-    return Draft("KillRequested", {"call": call}, loop, turn, actor=actor_from(request.actor), cause=request.cause)
+def _killer(state: State, turn: Turn, call: Call) -> Mapping[str, Any] | None:
+    """Who ends what the call leaves in the background: whoever asked for that ahead, or for the stop that is due."""
+    if call.killer is not None or turn.mark is None:
+        return call.killer
+    request = state.requests[turn.mark]
+    spared = request.keep_background and state.status == "open"
+    return None if spared else {"actor": request.actor, "cause": request.cause}
+
+
+def kill(loop: str, turn: str, call: str) -> Draft:
+    """Somebody wants to see a background process ended."""
+    return Draft("KillRequested", {"call": call}, loop, turn)
 
 
 def kills(loop: Loop) -> list[Draft]:
     """All of a loop's background processes are to end."""
     return [kill(loop.id, each.turn, each.call) for each in running_on(loop)]
+
+
+def kills_ahead(state: State, turn: Turn, loop: Loop) -> list[Draft]:
+    """What a turn's calls are yet to leave running is to end, though the stop that is due would spare it."""
+    if turn.mark is None or not state.requests[turn.mark].keep_background:
+        return []
+    running = (call for call in turn.calls or () if call.status == "started" and call.child is None)
+    asked = (kill(loop.id, turn.id, call.call) for call in running if call.killer is None)
+    return [replace(each, data={**each.data, "ahead": True}) for each in asked]
 
 
 def running_on(loop: Loop) -> list[Background]:

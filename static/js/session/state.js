@@ -9,7 +9,8 @@
  * @typedef {{ id: string, agency: string, delivery: string, author: Author, seq: number, text_seq: number, held: boolean }} Input
  * @typedef {{ id: string, urgent: boolean, author: Author, seq: number, text_seq: number, held: boolean, for_turn: string | null }} Steer
  * @typedef {{ call: string, tool: string, status: "planned" | "started" | "settled", gate: string | null,
- *   answer: "open" | "allow" | "deny" | "closed" | null, seq: number | null, child: string | null }} Call
+ *   answer: "open" | "allow" | "deny" | "closed" | null, seq: number | null, child: string | null,
+ *   killer: { actor: any, cause: string | null } | null }} Call
  * @typedef {{ id: string, kind: string, tool: string, seq: number }} Rule
  * @typedef {{ id: string, index: number, opening: Input, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
@@ -293,7 +294,7 @@ const RULES = {
   StepPlanned: (state, event) =>
     changeTurn(paid(state, event), event, (turn) => ({
       ...turn, planned: event.seq, repeats: event.data.repeats ?? 1,
-      calls: event.data.calls.map((/** @type {any} */ { call, tool }) => ({ call, tool, status: "planned", gate: null, answer: null, seq: null, child: null })),
+      calls: event.data.calls.map((/** @type {any} */ { call, tool }) => ({ call, tool, status: "planned", gate: null, answer: null, seq: null, child: null, killer: null })),
       kept: turn.kept + 1, step_usage: event.data.usage,
     })),
   ToolStarted: (state, event) => setCall(state, event, { status: "started" }),
@@ -311,6 +312,7 @@ const RULES = {
   KillRequested(state, event) {
     const { kind, id, name, device = null } = event.actor;
     const killer = { actor: { kind, id, name, device }, cause: event.cause };
+    if (event.data.ahead) return setCall(state, event, { killer });
     const { background } = loopOf(state, event);
     return changeLoop(state, event, { background: background.map((each) => (names(event, each) && !each.killer ? { ...each, killer } : each)) });
   },
