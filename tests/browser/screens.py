@@ -11,6 +11,7 @@ from sessions_app.models import Person
 from sessions_app.people.accounts import create_person
 from sessions_app.people.signin import make_link
 from tests.support.stack import Stack
+from tests.support.waiting import PATIENCE_S
 from tests.support.world import World
 
 SIZES: Final[dict[str, dict[str, Any]]] = {
@@ -24,7 +25,7 @@ SIZES: Final[dict[str, dict[str, Any]]] = {
     },
     "small": {"viewport": {"width": 360, "height": 640}, "is_mobile": True, "has_touch": True},
 }
-WAIT_MS: Final = 15_000
+WAIT_MS: Final = PATIENCE_S * 1000
 
 expect.set_options(timeout=WAIT_MS)
 

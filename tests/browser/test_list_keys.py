@@ -47,7 +47,7 @@ def reply(name: str, model: str, text: str) -> World:
     made = control.create_session(who, new_id(), model=model, mode="auto")
     world = World(who, made["id"], made["loop"])
     world.submit(text)
-    wait_until(lambda: bool(world.events("TurnDone", "TurnFailed")), "the end of the turn", 60)
+    wait_until(lambda: bool(world.events("TurnDone", "TurnFailed")), "the end of the turn")
     return world
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("database", "redis_url")
 
 
 def receipt(page: Page) -> None:
-    expect(page.locator(".receipt[data-over]")).to_be_visible(timeout=30_000)
+    expect(page.locator(".receipt[data-over]")).to_be_visible()
 
 
 @pytest.mark.rule("E6", "E7", "E8", "E10", "C4")
@@ -39,7 +39,7 @@ def test_the_stop_from_a_phone_ends_the_command_and_its_escaped_child_on_all_thr
     phone, kim = opened.open("ana", f"/s/{session.id}", "phone"), opened.open("kim", f"/s/{session.id}")
     for page in (desk, phone, kim):
         live(page)
-        expect(page.locator(".tool[data-is=running]")).to_contain_text("while true", timeout=30_000)
+        expect(page.locator(".tool[data-is=running]")).to_contain_text("while true")
     session.until_grows("f", "g")
 
     phone.locator("#stop .halt:not(.more)").tap()
@@ -60,7 +60,7 @@ def test_the_stop_from_a_phone_ends_the_command_and_its_escaped_child_on_all_thr
     desk.locator("#say textarea").fill("hello")
     desk.keyboard.press("Enter")
     for page in (desk, phone, kim):
-        expect(page.locator(".turn").last.locator(".step .prose")).to_have_text("Hello again.", timeout=30_000)
+        expect(page.locator(".turn").last.locator(".step .prose")).to_have_text("Hello again.")
     desk.goto("/interruptions")
     row = desk.locator("tbody tr")
     for words in ("ana", "from a phone", "seen enough", "a running tool"):
@@ -82,7 +82,7 @@ def test_a_stop_in_mid_stream_closes_the_models_connection_and_keeps_what_was_re
     server.script([say("Once upon a time there was a stream that went on and on. "), stall()])
     page.locator("#say textarea").fill("Tell me a story.")
     page.keyboard.press("Enter")
-    expect(page.locator(".step .prose")).to_contain_text("went on and on", timeout=30_000)
+    expect(page.locator(".step .prose")).to_contain_text("went on and on")
     expect(page.locator("#state")).to_contain_text("Writing")
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
@@ -92,7 +92,7 @@ def test_a_stop_in_mid_stream_closes_the_models_connection_and_keeps_what_was_re
     server.script([say("Stopped, as you wished.")])
     page.locator("#say textarea").fill("thanks")
     page.keyboard.press("Enter")
-    expect(page.locator(".turn").last.locator(".step .prose")).to_have_text("Stopped, as you wished.", timeout=30_000)
+    expect(page.locator(".turn").last.locator(".step .prose")).to_have_text("Stopped, as you wished.")
 
 
 def test_the_demonstration_is_one_button_away_and_can_be_steered_and_stopped(
@@ -108,7 +108,7 @@ def test_the_demonstration_is_one_button_away_and_can_be_steered_and_stopped(
     expect(page.locator(".tool").first).to_be_visible(timeout=60_000)
     page.locator("#say textarea").fill("Please mention the word marmalade.")
     page.keyboard.press("Enter")
-    expect(page.locator(".said.steer")).to_contain_text("marmalade", timeout=60_000)
+    expect(page.locator(".said.steer")).to_contain_text("marmalade")
     page.locator("#stop .halt:not(.more)").click()
     receipt(page)
     state = read.snapshot(session)["state"]

@@ -101,7 +101,7 @@ async def test_a_client_that_never_reads_is_dropped_and_costs_the_others_nothing
         async def cut() -> bool:
             return was_cut(raw)
 
-        await wait_until_async(cut, "the end of the client that never reads", 30)
+        await wait_until_async(cut, "the end of the client that never reads")
     assert resident_mib(pid) - before < 100
     assert [one.code for one in watchers] == [None] * WATCHERS
 

@@ -49,7 +49,7 @@ def test_a_family_moves_with_its_workers_and_finishes_with_one_slot(make_stack: 
     server.handler = replies
     session = Running.create()
     session.submit("depth 0")
-    wait_until(lambda: "tool" in [each["phase"] for each in read.phases(session.id)], "the deepest command", 60)
+    wait_until(lambda: "tool" in [each["phase"] for each in read.phases(session.id)], "the deepest command")
     stack.start_worker()
     stack.worker.send(signal.SIGTERM)
     session.until("TurnHandedOver", 3)

@@ -21,7 +21,7 @@ def test_a_task_delivered_again_and_again_runs_its_turn_once(make_stack: MakeSta
             session.submit("Go.")
         loops = {session.id: str(session.events("LoopStarted")[0].loop) for session in sessions}
         for session in sessions:
-            wait_until(lambda session=session: session.size("ran") > 0, "its command", 60)  # type: ignore[misc]
+            wait_until(lambda session=session: session.size("ran") > 0, "its command")  # type: ignore[misc]
             for _ in range(20):
                 offers.offer_now(session.id, loops[session.id])
         for session in sessions:

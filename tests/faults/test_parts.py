@@ -67,7 +67,7 @@ class Everything:
     def check_lost(self) -> None:
         """Every turn ended as lost, its command with it, and every session goes on."""
         for phase, session in self.sessions.items():
-            session.until("SessionIdle", timeout_s=60)
+            session.until("SessionIdle")
             assert {event.data["cause"] for event in session.events("TurnInterrupted")} == {"worker_lost"}, phase
         stays_true(self.sessions["tool"].unchanged("f"), "the command's file", 0.5)
         assert self.sessions["tool"].events("ToolSettled")[0].data["outcome"] == "lost"
@@ -75,7 +75,7 @@ class Everything:
         self.over = True
         for session in self.sessions.values():
             session.submit("Are you there?")
-            session.until("TurnDone", timeout_s=60)
+            session.until("TurnDone")
 
 
 def warden_pid(stack: Stack) -> int:

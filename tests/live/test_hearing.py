@@ -10,7 +10,7 @@ import redis
 
 from sessions_app.live.hearing import SILENCE_S, Hearing
 from tests.support import services
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import PATIENCE_S, wait_until_async
 
 ALWAYS = "always"
 
@@ -24,7 +24,7 @@ class Listener:
         self.turns: list[bool] = []
         self.hearing = Hearing(url, ALWAYS, lambda channel, data: self.heard.append((channel, data)), self.turns.append)
 
-    async def until_up(self, up: bool, timeout_s: float = 15) -> None:
+    async def until_up(self, up: bool, timeout_s: float = PATIENCE_S) -> None:
         async def turned() -> bool:
             return self.hearing.up is up
 
@@ -38,7 +38,7 @@ class Listener:
         async def found() -> bool:
             return (channel, data.encode()) in self.heard
 
-        await wait_until_async(found, f"{data} on {channel}", 5)
+        await wait_until_async(found, f"{data} on {channel}")
 
 
 @pytest.fixture

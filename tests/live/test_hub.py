@@ -22,7 +22,7 @@ from sessions_app.log import bell, stream
 from sessions_app.log.stream import Piece
 from tests.live.recording import RecordingWire, Watcher
 from tests.support import services
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import PATIENCE_S, wait_until_async
 from tests.support.world import World, person
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -42,7 +42,7 @@ def world(database: str, redis_url: str) -> World:
     return World.create()
 
 
-async def until(condition: Callable[[], Any], what: str, timeout_s: float = 15) -> Any:
+async def until(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
     async def asked() -> Any:
         return condition()
 

@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from steerweb.services.process import Child
 from tests.support import services
 from tests.support.stack import free_port
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 BIG = 256 * 1024
 
@@ -49,7 +49,7 @@ def order(socket: ClientConnection, **what: Any) -> None:
 
 def tell(socket: ClientConnection) -> dict[str, Any]:
     order(socket, tell=True)
-    told: dict[str, Any] = orjson.loads(socket.recv(timeout=10))
+    told: dict[str, Any] = orjson.loads(socket.recv(timeout=PATIENCE_S))
     return told
 
 
@@ -58,7 +58,7 @@ def test_frames_go_straight_to_the_socket_under_daphne(address: str) -> None:
     with connect(address) as socket:
         before = tell(socket)
         order(socket, send=[200] * 100)
-        assert [int(socket.recv(timeout=10)[:9]) for _ in range(100)] == list(range(100))
+        assert [int(socket.recv(timeout=PATIENCE_S)[:9]) for _ in range(100)] == list(range(100))
         after = tell(socket)
     assert before["wire"] == "DaphneWire"
     assert after["direct_sends"] - before["direct_sends"] == 101
@@ -70,14 +70,14 @@ def test_frames_go_straight_to_the_socket_under_daphne(address: str) -> None:
 def test_frames_of_every_size_class_arrive_whole(address: str, size: int) -> None:
     with connect(address, max_size=None) as socket:
         order(socket, send=[size, size])
-        assert [len(socket.recv(timeout=10)) for _ in range(2)] == [size, size]
+        assert [len(socket.recv(timeout=PATIENCE_S)) for _ in range(2)] == [size, size]
 
 
 @pytest.mark.rule("L3")
 def test_both_ways_out_keep_one_order(address: str) -> None:
     with connect(address) as socket:
         order(socket, mixed=500)
-        assert [orjson.loads(socket.recv(timeout=10))["n"] for _ in range(500)] == list(range(500))
+        assert [orjson.loads(socket.recv(timeout=PATIENCE_S))["n"] for _ in range(500)] == list(range(500))
 
 
 @pytest.mark.rule("L3")
@@ -88,7 +88,7 @@ def test_what_a_client_has_not_taken_is_seen_and_comes_in_order_later(address: s
         order(socket, send=[BIG] * sent)
         wait_until(lambda: tell(other)["buffered_sends"] > before, "a full socket")
         order(socket, tell=True)
-        frames = [socket.recv(timeout=10) for _ in range(sent + 1)]
+        frames = [socket.recv(timeout=PATIENCE_S) for _ in range(sent + 1)]
     assert [int(frame[:9]) for frame in frames[:sent]] == list(range(sent))
     told = orjson.loads(frames[sent])
     assert told["waiting"] > 0
@@ -101,7 +101,7 @@ def test_close_codes_reach_the_client(address: str, code: int) -> None:
     with connect(address) as socket:
         order(socket, close=code)
         with pytest.raises(ConnectionClosed) as closed:
-            socket.recv(timeout=10)
+            socket.recv(timeout=PATIENCE_S)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == code
 
@@ -111,10 +111,10 @@ def test_close_codes_reach_the_client(address: str, code: int) -> None:
 def test_a_frame_over_the_limit_closes_with_1009_and_one_below_does_not(address: str, size: int) -> None:
     with connect(address, max_size=None) as socket:
         socket.send('{"tell":"' + "x" * (8 * 1024 * 1024 - 20) + '"}')
-        assert orjson.loads(socket.recv(timeout=20))["wire"] == "DaphneWire"
+        assert orjson.loads(socket.recv(timeout=PATIENCE_S))["wire"] == "DaphneWire"
         with contextlib.suppress(ConnectionClosed):  # the server may close before it has read all of it
             socket.send("x" * size)
         with pytest.raises(ConnectionClosed) as closed:
-            socket.recv(timeout=20)
+            socket.recv(timeout=PATIENCE_S)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009

@@ -200,7 +200,7 @@ def test_sub_agents_end_with_their_parent_and_do_not_finish_their_work(server: M
     server.handler = replies
     session = Running.create()
     session.submit("both")
-    wait_until(lambda: session.file("left").exists() and session.file("right").exists(), "both at work", 60)
+    wait_until(lambda: session.file("left").exists() and session.file("right").exists(), "both at work")
     outcome = session.stop()
     assert len(outcome["turns"]) == 3
     assert session.count("InterruptRequested") == 1

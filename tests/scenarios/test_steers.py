@@ -22,7 +22,7 @@ def test_a_steer_lands_after_the_running_command(server: ModelServer) -> None:
     server.script([call("shell", command="echo working; until [ -e go ]; do sleep 0.05; done")], [say("As you wish.")])
     session.submit("Start.")
     session.until("ToolStarted")
-    wait_until(lambda: any("working" in piece.text for piece in stream.read(session.id)), "live output", 60)
+    wait_until(lambda: any("working" in piece.text for piece in stream.read(session.id)), "live output")
     receipt = session.steer("Use the staging database.")
     assert receipt["lands"]["when"] == "safe_point" and receipt["lands"]["after"] == "tool"
     assert receipt["lands"]["running_ms"] >= 0 and session.count("SteerDelivered") == 0

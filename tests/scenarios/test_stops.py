@@ -31,7 +31,7 @@ def test_an_endless_command_and_its_escaped_child_are_dead_and_the_history_stays
         server.script([say(f"Round {round_}."), call("shell", command=ENDLESS)])
         before = {name: session.size(name) for name in ("f", "g")}
         session.submit("Run it.")
-        wait_until(lambda: all(session.size(n) > before[n] for n in ("f", "g")), "both files growing", 60)  # noqa: B023
+        wait_until(lambda: all(session.size(n) > before[n] for n in ("f", "g")), "both files growing")  # noqa: B023
         outcome = session.stop(reason="seen enough", queue="hold")
         assert outcome == {"stopped": True, "joined": False, "turns": outcome["turns"], "note": None}
         stays_true(session.unchanged("f", "g"), "the files' sizes", 0.4)
@@ -60,7 +60,7 @@ def test_a_port_held_by_a_grandchild_is_free_again(server: ModelServer) -> None:
     for _ in range(2):
         server.script([call("shell", command=command)])
         session.submit("Serve.")
-        wait_until(listening, "the server's port", 60)
+        wait_until(listening, "the server's port")
         session.stop(queue="hold")
         assert not listening()
 
@@ -72,7 +72,7 @@ def test_the_model_is_told_what_a_stopped_command_had_done(server: ModelServer) 
     command = "for i in $(seq 1 100); do echo line $i | tee -a out; sleep 0.05; done"
     server.script([call("shell", command=command)], [say("I see.")])
     session.submit("Write.")
-    wait_until(lambda: "line 5\n" in _text(session, "tool"), "five lines of live output", 60)
+    wait_until(lambda: "line 5\n" in _text(session, "tool"), "five lines of live output")
     session.stop(queue="hold")
     session.submit("What happened?")
     session.until("TurnDone")
@@ -113,7 +113,7 @@ def test_a_stop_cuts_a_back_off_short(server: ModelServer) -> None:
     session = Running.create()
     server.script([fail(429, retry_after=30)])
     session.submit("Ask.")
-    wait_until(lambda: any(p["phase"] == "retry" for p in read.phases(session.id)), "the back-off", 60)
+    wait_until(lambda: any(p["phase"] == "retry" for p in read.phases(session.id)), "the back-off")
     session.stop(queue="hold")
     terminal = session.events("TurnInterrupted")[0]
     assert terminal.data["phase"] == "retry" and terminal.data["settled_ms"] < 10_000
@@ -254,7 +254,7 @@ def test_six_presses_and_a_second_owner_make_one_stop_of_a_tool_that_ignores_bei
     control.set_member(session.owner, session.id, new_id(), person="ben", role="owner")
     server.script([call("shell", command="trap '' TERM; echo ready; while true; do sleep 0.1; done")])
     session.submit("Ignore me.")
-    wait_until(lambda: "ready" in _text(session, "tool"), "the tool", 60)
+    wait_until(lambda: "ready" in _text(session, "tool"), "the tool")
     presses = [control.interrupt(session.owner, session.id, new_id(), queue="hold") for _ in range(6)]
     presses.append(control.interrupt(ben, session.id, new_id(), queue="clear"))
     assert [press["joined"] for press in presses] == [False, *[True] * 6]
@@ -270,7 +270,7 @@ def test_a_deadline_claims_nothing_and_the_stop_goes_on(server: ModelServer) -> 
     session = Running.create()
     server.script([call("shell", command="trap '' TERM; echo ready; while true; do sleep 0.1; done")])
     session.submit("Ignore me.")
-    wait_until(lambda: "ready" in _text(session, "tool"), "the tool", 60)
+    wait_until(lambda: "ready" in _text(session, "tool"), "the tool")
     with pytest.raises(Refused) as refused:
         session.stop(wait_s=0.05, queue="hold")
     assert refused.value.code == "deadline" and refused.value.data["turns"]

@@ -186,7 +186,7 @@ def test_both_servers_end_when_their_starter_is_killed(tmp_path: Path) -> None:
     assert len(pids) == 2
     parent.kill()
     parent.communicate()
-    wait_until(lambda: not any(alive(pid) for pid in pids), "the end of both servers", 5)
+    wait_until(lambda: not any(alive(pid) for pid in pids), "the end of both servers")
 
 
 def alive(pid: int) -> bool:

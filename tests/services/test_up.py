@@ -82,7 +82,7 @@ class RunningUp:
     def wait_until_complete(self) -> dict[str, psutil.Process]:
         """All its descendants, once it is ready and every part is there."""
         self.wait_for("Ctrl-C stops everything.")
-        wait_until(lambda: len(self.children()) == len(PARTS), "every part", 30)
+        wait_until(lambda: len(self.children()) == len(PARTS), "every part")
         return self.children()
 
     def url(self) -> str:
@@ -127,8 +127,8 @@ def test_a_second_up_on_the_same_data_names_the_first(up: RunningUp) -> None:
 def test_what_dies_is_started_again(up: RunningUp, name: str) -> None:
     victim = up.wait_until_complete()[name]  # one look while something starts may miss a part
     victim.kill()
-    wait_until(lambda: name in up.children() and up.children()[name].pid != victim.pid, f"another {name}", 30)
-    wait_until(lambda: answers(up.url()), "an answer", 30)
+    wait_until(lambda: name in up.children() and up.children()[name].pid != victim.pid, f"another {name}")
+    wait_until(lambda: answers(up.url()), "an answer")
 
 
 def test_everything_ends_with_a_killed_up_and_the_next_one_goes_on_and_stops_in_order(tmp_path: Path) -> None:
@@ -260,12 +260,12 @@ def test_a_drained_worker_has_a_successor_at_once_and_ctrl_c_says_what_it_waits_
         [[first]] = rows(up.data, command)
         assert "1 turn, 1 in a command" in steerweb(up.data, "drain", "--timeout", "0")
         up.wait_for("another one starts in its place")
-        wait_until(lambda: rows(up.data, "SELECT 1 FROM worker WHERE NOT draining"), "its successor", 30)
+        wait_until(lambda: rows(up.data, "SELECT 1 FROM worker WHERE NOT draining"), "its successor")
         assert rows(up.data, command) == [(first,)], "the command goes on where it is"
         other = steerweb(up.data, "new", "--model", "demo:", STEERWEB_TOKEN=token)
         steerweb(up.data, "send", other, "Go.", STEERWEB_TOKEN=token)
         started = f"SELECT 1 FROM event WHERE type = 'TurnStarted' AND session_id = '{other}'"
-        wait_until(lambda: rows(up.data, started), "a turn of another session", 30)
+        wait_until(lambda: rows(up.data, started), "a turn of another session")
         up.process.send_signal(signal.SIGINT)
         up.wait_for("The long one")
         up.process.send_signal(signal.SIGINT)

@@ -49,6 +49,7 @@ from tests.support.model_parts import (
     think,
     unknown_field,
 )
+from tests.support.waiting import PATIENCE_S
 
 __all__ = [
     "PROVIDERS",
@@ -180,7 +181,7 @@ class ModelServer:
         """End every stall that has no length of its own, now and later."""
         self._loop.call_soon_threadsafe(self._released.set)
 
-    def wait_for(self, condition: Callable[[Self], object], timeout_s: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[[Self], object], timeout_s: float = PATIENCE_S) -> None:
         """Wait until the condition holds; it is asked again at every token, request and closing."""
 
         def holds() -> bool:
@@ -195,7 +196,7 @@ class ModelServer:
                     f"not within {timeout_s} s; requests: {self.requests}, violations: {self.violations}"
                 )
 
-    async def until(self, condition: Callable[[Self], object], timeout_s: float = 10.0) -> None:
+    async def until(self, condition: Callable[[Self], object], timeout_s: float = PATIENCE_S) -> None:
         """`wait_for` for a test that is a coroutine."""
         await asyncio.to_thread(self.wait_for, condition, timeout_s)
 

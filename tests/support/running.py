@@ -10,7 +10,7 @@ from sessions_app.engine.events import Event
 from sessions_app.ids import new_id
 from sessions_app.log import db, read, stream
 from sessions_app.people.principals import Principal
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.world import person
 
 MODEL = "openai-chat:scripted"
@@ -57,7 +57,7 @@ class Running:
             ).fetchone()
         return int(row[0]) if row else 0
 
-    def until(self, type_: str, number: int = 1, timeout_s: float = 60) -> Event:
+    def until(self, type_: str, number: int = 1, timeout_s: float = PATIENCE_S) -> Event:
         """The `number`th event of that type, once it is there."""
         wait_until(lambda: self.count(type_) >= number, f"{type_} number {number}", timeout_s)
         return self.events(type_)[number - 1]
@@ -76,7 +76,7 @@ class Running:
     def until_grows(self, *names: str) -> None:
         """Wait until the endless command writes."""
         for name in names:
-            wait_until(lambda name=name: self.size(name) > 60, f"growth of {name}", 60)  # type: ignore[misc]
+            wait_until(lambda name=name: self.size(name) > 60, f"growth of {name}")  # type: ignore[misc]
 
     def size(self, name: str) -> int:
         path = self.file(name)
@@ -89,4 +89,4 @@ class Running:
 
     def until_saved(self, text: str) -> None:
         """Wait until this streamed text is saved beside the log (L2)."""
-        wait_until(lambda: any(text in piece.text for piece in stream.read(self.id)), f"saving of {text!r}", 60)
+        wait_until(lambda: any(text in piece.text for piece in stream.read(self.id)), f"saving of {text!r}")

@@ -11,7 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from sessions_app.ids import new_id
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import PATIENCE_S, wait_until_async
 
 Frame = dict[str, Any]
 
@@ -60,7 +60,7 @@ class Socket:
                 text += piece["text"]
         return text
 
-    async def until(self, condition: Callable[[], Any], what: str, timeout_s: float = 15) -> Any:
+    async def until(self, condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
         """Wait for a condition on what has come."""
 
         async def asked() -> Any:
@@ -85,7 +85,7 @@ class Socket:
         await self.until(lambda: self.of("caught_up"), "the end of the replay")
         return self
 
-    async def closed(self, timeout_s: float = 15) -> int | None:
+    async def closed(self, timeout_s: float = PATIENCE_S) -> int | None:
         await self.until(lambda: self._reading.done(), "the close", timeout_s)
         return self.code
 

@@ -3,17 +3,19 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
-STEP_S = 0.02
+STEP_S: Final = 0.02
+PATIENCE_S: Final = 60
+"""How long is hung; how fast things are is measured elsewhere."""
 
 
 class NeverHappened(AssertionError):
     """A condition did not come true in time; the text says which."""
 
 
-def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 15) -> T:
+def wait_until(condition: Callable[[], T], what: str, timeout_s: float = PATIENCE_S) -> T:
     """The first truthy value of `condition`; NeverHappened with `what` after `timeout_s`."""
     until = time.monotonic() + timeout_s
     while not (value := condition()):
@@ -23,7 +25,7 @@ def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 15) -> 
     return value
 
 
-async def wait_until_async(condition: Callable[[], Awaitable[T]], what: str, timeout_s: float = 15) -> T:
+async def wait_until_async(condition: Callable[[], Awaitable[T]], what: str, timeout_s: float = PATIENCE_S) -> T:
     """The same for an async condition."""
     until = time.monotonic() + timeout_s
     while not (value := await condition()):

@@ -90,7 +90,7 @@ async def test_a_bell_is_heard_while_the_worker_is_busy_and_a_tool_floods(tmp_pa
         pid = procfs.first_child(call.pid) or call.pid
         # From here on the worker's loop does not turn: nobody reads, nobody is asked.
         mark(database, ward.worker, turn)
-        wait_until(lambda: procfs.read_stat(pid) is None, "the end of the flood", 3)
+        wait_until(lambda: procfs.read_stat(pid) is None, "the end of the flood")
         assert (await call.wait()).killed_by == "stop"
 
 
@@ -223,7 +223,7 @@ def test_tools_die_with_their_worker(tmp_path: Path, database: str, mode: str, m
     monkeypatch.setenv("STEERWEB_ISOLATION", mode)
     with working(tmp_path, database, 30) as worker:
         worker.process.kill()
-        wait_until(lambda: alive(worker.token) == [], "the end of the tools", 5)
+        wait_until(lambda: alive(worker.token) == [], "the end of the tools")
         wait_until(lambda: len(reports(database, worker.id)) == 2, "the reports")
         about_call, about_worker = reports(database, worker.id)
         assert (about_call["turn"], about_call["epoch"], about_call["reason"]) == (worker.turn, 3, "worker_died")
@@ -255,7 +255,7 @@ def test_a_report_waits_for_the_database(tmp_path: Path, database: str) -> None:
         server.stop()
         try:
             worker.process.kill()
-            wait_until(lambda: alive(worker.token) == [], "the end of the tools", 5)
+            wait_until(lambda: alive(worker.token) == [], "the end of the tools")
             assert procfs.read_stat(worker.warden) is not None
         finally:
             server.start()
@@ -271,5 +271,5 @@ def test_a_terminal_s_interrupt_and_a_polite_kill_do_not_end_the_warden(tmp_path
         turn = str(uuid4())
         mark(database, worker.id, turn)
         mark(database, worker.id, worker.turn)
-        wait_until(lambda: alive(worker.token) == [], "the end of the tools", 5)
+        wait_until(lambda: alive(worker.token) == [], "the end of the tools")
         assert procfs.read_stat(worker.warden) is not None

@@ -145,7 +145,7 @@ async def test_no_tool_outlives_its_warden(tmp_path: Path) -> None:
         call = await ward.sh(ESCAPE.format(token=token))
         wait_until(lambda: len(alive(token)) == ESCAPED, "all of the tree")
         os.kill(ward.warden.pid, signal.SIGKILL)
-        wait_until(lambda: alive(token) == [], "the end of the tree", 5)
+        wait_until(lambda: alive(token) == [], "the end of the tree")
         with pytest.raises(OSError, match="gone"):
             await call.wait()
         assert ward.gone == ["ended"]

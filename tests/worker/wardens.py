@@ -18,7 +18,7 @@ from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.client import Warden
 from sessions_app.worker.warden.running import RunningCall
 from sessions_app.worker.warden.shapes import CallSpec, Exit, SurvivorsNews
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import PATIENCE_S, wait_until_async
 
 NOWHERE = "postgresql:///no_test_asked_for_a_database?host=/nonexistent"
 MODES = ["namespace", "user-namespace", "marker"] if os.geteuid() == 0 else ["user-namespace", "marker"]
@@ -127,7 +127,7 @@ def _carries(pid: int, token: str) -> bool:
         return False
 
 
-async def until(condition: Callable[[], object], what: str, timeout_s: float = 15) -> None:
+async def until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> None:
     """Wait for a condition while the loop goes on."""
 
     async def look() -> object:
