@@ -23,8 +23,8 @@ from tests.support.world import WORKER, World, person
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
 EXPECTED = {
-    "already_taken", "blank", "gate_closed", "gate_not_found", "input_not_found", "invalid", "not_found", "queue_full",
-    "stale", "steer_full", "steer_not_found", "turn_mismatch", "loop_closed",
+    "already_taken", "blank", "gate_closed", "gate_not_found", "input_not_found", "invalid", "not_allowed",
+    "not_found", "queue_full", "stale", "steer_full", "steer_not_found", "turn_mismatch", "loop_closed",
 }  # fmt: skip
 """What chance may be refused with; anything else is a fault."""
 

@@ -19,7 +19,7 @@ const SECOND_WAY_MS = 1_500;
 const LONG_PRESS_MS = 500;
 /** Presses this soon after a stop has ended are meant for what was stopped, not for what started after it. */
 const AFTERMATH_MS = 1_200;
-const CALM_MS = 6_000;
+const CALM_MS = 15_000;
 
 const NOTES = /** @type {Record<string, string>} */ ({
   idle: "Nothing was running, so nothing was stopped.",
