@@ -22,7 +22,7 @@ const RECENT_MS = 60_000;
 export class Receipt {
   /**
    * @param {{ place: HTMLElement, you: { id: string, can: string[] }, actions: { sendNext: () => void, giveBack: () => void,
-   *   giveReason: (turn: string, reason: string) => Promise<void> } }} options
+   *   giveReason: (turn: string, reason: string) => Promise<boolean> } }} options `giveReason`: whether it was done
    */
   constructor({ place, you, actions }) {
     this.place = place;
@@ -34,12 +34,16 @@ export class Receipt {
     this.opened = new Set();
     this.drawn = "";
     this.typing = "";
+    /** The stop whose reason one corrects. */
+    this.changing = "";
+    this.redraw = () => {};
     /** The one delegate that the stop is about; empty: all agents. */
     this.only = "";
   }
 
   /** @param {{ state: State, view: import("./view.js").View }} now */
   draw({ state, view }) {
+    this.redraw = () => this.draw({ state, view });
     const stop = [...view.stops.values()].filter(({ event }) => event.data.turns.length && !event.data.cause).pop(); // nobody asked for what ended with its parent
     const shown = stop && this.#wanted(stop, state) ? stop : null;
     this.place.hidden = !shown;
@@ -58,7 +62,21 @@ export class Receipt {
     const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, left, runs, reason, waits]);
     if (mark === this.drawn) return;
     this.drawn = mark;
+    const written = this.#written();
     fill(this.place, this.#element(shown, { held, next, left, runs, waits }, reason));
+    written?.(this.place.querySelector("input"));
+  }
+
+  /** Whoever writes a reason while the receipt is drawn anew goes on writing. @returns {((input: HTMLInputElement | null) => void) | null} */
+  #written() {
+    const input = document.activeElement;
+    if (!(input instanceof HTMLInputElement) || !this.place.contains(input)) return null;
+    const { selectionStart, selectionEnd } = input;
+    return (now) => {
+      if (now) now.focus({ preventScroll: true });
+      else /** @type {HTMLElement | null} */ (this.place.querySelector(".why button"))?.focus({ preventScroll: true });
+      now?.setSelectionRange(selectionStart, selectionEnd);
+    };
   }
 
   /** @param {StopView} stop @param {State} state */
@@ -146,20 +164,41 @@ export class Receipt {
 
   /** Why, afterwards, by whoever pressed. @param {StopView} stop @param {string} reason */
   #reason(stop, reason) {
-    if (reason) return why(reason);
     const turn = stop.ends[stop.ends.length - 1].turn; // the agent's own end comes after those below it
-    if (stop.event.actor.id !== this.you.id || !turn) return "";
-    const give = (/** @type {string} */ words) => words.trim() && void this.actions.giveReason(turn, words.trim());
+    const { request } = stop.event.data;
+    const mine = stop.event.actor.id === this.you.id && Boolean(turn);
+    if (reason && (!mine || this.changing !== request)) {
+      const change = mine && button("Change", () => {
+        this.changing = request;
+        this.typing = reason;
+        this.drawn = "";
+        this.redraw();
+        this.place.querySelector("input")?.select();
+      }, { kind: "quiet", name: "Change the reason" });
+      return change ? el("div", { class: "acts start why" }, why(reason), change) : why(reason);
+    }
+    if (!mine || !turn) return "";
+    const give = async (/** @type {string} */ words) => {
+      if (!words.trim()) return;
+      if (words.trim() !== reason && !(await this.actions.giveReason(turn, words.trim()))) return; // what one wrote stays
+      this.changing = this.typing = "";
+      this.drawn = "";
+      this.redraw();
+    };
     const input = el("input", {
       "aria-label": "Another reason", placeholder: "Another reason", maxlength: "400", dir: "auto", value: this.typing,
       on: {
         input: () => (this.typing = input.value),
         keydown: (event) => {
-          if (event.key === "Enter" && !event.isComposing) give(input.value);
+          if (event.key === "Enter" && !event.isComposing) void give(input.value);
+          if (event.key !== "Escape" || !this.changing) return;
+          event.stopPropagation(); // it leaves the correction, and stops nothing
+          this.changing = this.typing = this.drawn = "";
+          this.redraw();
         },
       },
     });
-    return el("div", { class: "reasons", role: "group", "aria-label": "Why did you stop it?" }, el("span", {}, "Why?"), ...REASONS.map((words) => button(words, () => give(words))), input);
+    return el("div", { class: "reasons", role: "group", "aria-label": "Why did you stop it?" }, el("span", {}, "Why?"), ...REASONS.map((words) => button(words, () => void give(words))), input);
   }
 
   /** @param {StopView} stop */
