@@ -62,20 +62,20 @@ export class Receipt {
     const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, left, runs, reason, waits]);
     if (mark === this.drawn) return;
     this.drawn = mark;
-    const written = this.#written();
+    const back = this.#focused();
     fill(this.place, this.#element(shown, { held, next, left, runs, waits }, reason));
-    written?.(this.place.querySelector("input"));
+    back();
   }
 
-  /** Whoever writes a reason while the receipt is drawn anew goes on writing. @returns {((input: HTMLInputElement | null) => void) | null} */
-  #written() {
+  /** Whoever writes a reason while the receipt is drawn anew goes on writing, or can change what they have written. @returns {() => void} gives the focus back */
+  #focused() {
     const input = document.activeElement;
-    if (!(input instanceof HTMLInputElement) || !this.place.contains(input)) return null;
-    const { selectionStart, selectionEnd } = input;
-    return (now) => {
-      if (now) now.focus({ preventScroll: true });
-      else /** @type {HTMLElement | null} */ (this.place.querySelector(".why button"))?.focus({ preventScroll: true });
-      now?.setSelectionRange(selectionStart, selectionEnd);
+    if (!input?.closest(".why, .reasons") || !this.place.contains(input)) return () => {};
+    const typed = input instanceof HTMLInputElement ? [input.selectionStart, input.selectionEnd] : null;
+    return () => {
+      const now = /** @type {HTMLInputElement | HTMLButtonElement | null} */ (this.place.querySelector(".why button, .reasons input"));
+      now?.focus({ preventScroll: true });
+      if (typed && now instanceof HTMLInputElement) now.setSelectionRange(typed[0], typed[1]);
     };
   }
 
