@@ -165,7 +165,7 @@ def test_a_reason_is_written_through_whatever_happens_and_can_be_corrected_after
     reason.click()
     page.keyboard.type("the wrong ")
     world.submit("something else")
-    expect(page.locator(".receipt")).to_contain_text("Nothing waits")
+    expect(page.locator(".receipt")).to_contain_text("1 message waits and will start")
     page.keyboard.type("folder, a/b?")
     expect(reason).to_have_value("the wrong folder, a/b?")
     page.keyboard.press("Enter")

@@ -29,7 +29,7 @@ BROKEN: Final = """(places) => places.flatMap((place) => {
 })"""
 """Words that stand on two lines."""
 CUT: Final = """(places) => places.filter((one) => one.checkVisibility() && (one.scrollWidth > one.clientWidth + 1
-  || one.getBoundingClientRect().right > innerWidth)).map((one) => one.outerHTML.slice(0, 200))"""
+  || one.getBoundingClientRect().right > screen.width)).map((one) => one.outerHTML.slice(0, 200))"""
 """What does not stand whole on the screen."""
 ABOVE: Final = """(one) => one.getBoundingClientRect().bottom
   <= document.querySelector("#create .acts").getBoundingClientRect().top"""
