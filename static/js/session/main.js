@@ -175,6 +175,7 @@ const FRAMES = {
   delta: (frame) => void (live ? stream(frame) : early.push(frame)),
   stopping: (frame) => view.acknowledged(frame),
   retrying: (frame) => view.setPhase({ ...frame, phase: "retry" }),
+  leaving: (frame) => view.leaving(frame.turn, frame.grace_ms),
   presence(frame) {
     drawPresence(byId("watching"), frame.people);
     view.meet(frame.people);

@@ -154,11 +154,13 @@ export const RULES = {
     phase(turn, event, "model");
   },
   TurnResumed(view, event, turn) {
+    turn.leaving = null;
     view.put(turn, `n:${event.seq}`, "note", { at: event.at, words: "Goes on with another worker" });
     phase(turn, event, turn.items.some((item) => item.state === "asked") ? "gate" : "model");
   },
   TurnHandedOver(view, event, turn) {
     turn.items = turn.items.filter((item) => !item.live || item.kind === "tool" || !turn.keys.delete(item.key)); // a dropped reply is asked for again
+    turn.leaving = null;
     view.put(turn, `n:${event.seq}`, "note", { at: event.at, words: "Handed over: worker left, waits for another" });
     phase(turn, event, "waiting");
   },
