@@ -171,6 +171,15 @@ def stop_all(request: SignedInRequest) -> HttpResponse:
 
 @require_safe
 @worded
+def parts(request: SignedInRequest) -> HttpResponse:
+    """Every part of the screens in every state, for whoever works on them: administrators only."""
+    if not request.principal.is_admin:
+        raise Refused("not_found", "There is no such page.")
+    return render(request, "parts.html")
+
+
+@require_safe
+@worded
 def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     """One session: its newest events as a readable page, and the snapshot its script goes on from (L1)."""
     identity = str(session)
