@@ -44,7 +44,7 @@ def style(page: Page, selector: str, *names: str, pseudo: str = "") -> list[Any]
 def shot(page: Page, name: str) -> None:
     SHOTS.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         page.screenshot(path=SHOTS / f"{name}-{scheme}.png")
 
 
