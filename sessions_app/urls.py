@@ -7,6 +7,7 @@ from sessions_app.history import views as history
 
 urlpatterns = [
     path("", views.sessions, name="sessions"),
+    path("parts", views.parts, name="parts"),
     path("stop-all", views.stop_all, name="stop-all"),
     path("s/<uuid:session>", views.session, name="session"),
     path("s/<uuid:session>/stop", views.stop, name="stop"),

@@ -22,7 +22,7 @@ from sessions_app.ids import new_id
 from sessions_app.keys import stored
 from sessions_app.log import db, listing, read, search, watching
 from sessions_app.log.frames import audience_of, instant
-from sessions_app.models import Session
+from sessions_app.models import ListPlace, Session
 from sessions_app.pages import review, timeline, words
 from sessions_app.pages.isolation import isolation_text
 from sessions_app.pages.worded import role_in, worded
@@ -171,6 +171,15 @@ def stop_all(request: SignedInRequest) -> HttpResponse:
 
 @require_safe
 @worded
+def parts(request: SignedInRequest) -> HttpResponse:
+    """Every part of the screens in every state, for whoever works on them: administrators only."""
+    if not request.principal.is_admin:
+        raise Refused("not_found", "There is no such page.")
+    return render(request, "parts.html")
+
+
+@require_safe
+@worded
 def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     """One session: its newest events as a readable page, and the snapshot its script goes on from (L1)."""
     identity = str(session)
@@ -183,7 +192,7 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
     you = {"id": actor.id, "name": actor.name, "role": role, "can": sorted(CAN[role])}
     shown = {
         "id": identity, "title": row.title, "model": row.model, "workspace": row.workspace, "word": row.word,
-        "demo": row.model == DEMO, "is": _COLOURS.get(row.word, row.word),
+        "demo": row.model == DEMO, "is": _COLOURS.get(row.word, row.word), **_place(request, identity),
     }  # fmt: skip
     rules = listing.rules(request.principal, identity)
     primary = next((loop for loop in snapshot["state"]["loops"].values() if loop["parent"] is None), None)
@@ -208,6 +217,12 @@ def session(request: SignedInRequest, session: UUID) -> HttpResponse:
         },
     })  # fmt: skip
     return _storable(request, page)
+
+
+def _place(request: SignedInRequest, session: str) -> dict[str, bool]:
+    """Where the reader keeps a session in their own list."""
+    place = ListPlace.objects.filter(session_id=session, person=request.principal.person).first()
+    return {"pinned": place is not None and place.pinned, "archived": place is not None and place.archived}
 
 
 def _storable(request: SignedInRequest, page: HttpResponse) -> HttpResponse:

@@ -1,7 +1,7 @@
 """The pages about stops: every one in a table, and each in full."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from sessions_app.log import listing, read, stops
+from sessions_app.log import listing, read, stops, watching
 from sessions_app.log.frames import audience_of
 from sessions_app.models import Session
 from sessions_app.pages import review, timeline, words
@@ -28,6 +28,7 @@ CAUSES: Final = (
 FILTERS: Final = ("person", "cause", "reason", "q", "cursor")
 AROUND_BEFORE: Final = 60
 AROUND_AFTER: Final = 20
+REASON_AGE: Final = timedelta(days=1)
 """How many events before and after a stop its page looks at."""
 
 
@@ -95,6 +96,7 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
         "item": item,
         "data": data,
         "reason": reason,
+        "may_reason": whole["id"] if _may_reason(request, item) else "",
         "headline": words.sentence(
             words.stopped_by(data, item["actor"] if item["by_somebody"] else None)
         ),
@@ -111,6 +113,12 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
         "told": bool(chosen.get("keep_partial_reply")),
         "goes_on": "submit" in CAN[role] and word not in ("closing", "closed"),
     })  # fmt: skip
+
+
+def _may_reason(request: SignedInRequest, item: Mapping[str, Any]) -> bool:
+    """Whether the reader asked for this stop, a day ago at most: then its reason is theirs to say (B6)."""
+    mine = item["asked_for"] and item["actor"]["id"] == request.principal.actor.id
+    return bool(mine) and (watching.now() - words.instant(item["at"])) < REASON_AGE
 
 
 def _around(item: Mapping[str, Any], role: Role) -> list[dict[str, Any]]:

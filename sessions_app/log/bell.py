@@ -86,7 +86,7 @@ def deltas(frames: Iterable[tuple[str, dict[str, Any]]]) -> None:
 
 
 def frame(session: str, frame: dict[str, Any]) -> None:
-    """Pass on another ephemeral frame: `stopping`, `retrying`."""
+    """Pass on another ephemeral frame: `stopping`, `retrying`, `leaving`."""
     _publish([(SESSION_CHANNEL.format(session), {"k": "frame", "frame": frame})])
 
 

@@ -212,16 +212,18 @@ def phases(session: str) -> list[dict[str, Any]]:
     """What workers are doing this moment in a session, as `hello.live.phases` says it."""
     with db.cursor("read") as cur:
         found = cur.execute(
-            """SELECT loop, turn, phase, since, attempt, next_at, worker, step, call FROM running_turn
-               WHERE session = %s""",
+            """SELECT r.loop, r.turn, r.phase, r.since, r.attempt, r.next_at, r.worker, r.step, r.call, w.draining
+               FROM running_turn r LEFT JOIN worker w ON w.id = r.worker WHERE r.session = %s""",
             (session,),
         ).fetchall()
     result = []
-    for loop, turn, phase, since, attempt, next_at, worker, step, call in found:
+    for loop, turn, phase, since, attempt, next_at, worker, step, call, leaving in found:
         item: dict[str, Any] = {"loop": str(loop), "turn": str(turn), "phase": phase, "since": instant(since)}
         item |= {"attempt": attempt, "step": step, "worker": str(worker)}
         if call:
             item["call"] = call
+        if leaving:
+            item["leaving"] = True
         if next_at is not None:
             item["next_at"] = instant(next_at)
         result.append(item)

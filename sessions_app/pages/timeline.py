@@ -93,6 +93,13 @@ class Timeline:
             self._blocks_of(loop).append(turn)
         return self._turns[identity]
 
+    def give_reason(self, request: str, reason: str) -> None:
+        """Why a stop was, as somebody said afterwards: it stands wherever that stop ended a turn."""
+        for turn in self._turns.values():
+            for item in turn["items"]:
+                if item["kind"] == "stopped" and item["request"] == request:
+                    item["reason"] = reason
+
     def known(self, identity: str) -> Item | None:
         """A turn, if it is among the events."""
         return self._turns.get(identity)
@@ -359,8 +366,13 @@ def _interrupted(timeline: Timeline, event: Event) -> None:
         "kind": "stopped", "head": sentence(stopped_by(data, actor)),
         "at": asked_at(event["at"], data),
         "turn": event["turn"], "seq": event["seq"], "reason": text_of(data.get("reason")), "facts": stop_facts(data),
+        "request": data.get("request"),
     })  # fmt: skip
     _left(timeline, event)
+
+
+def _reason_given(timeline: Timeline, event: Event) -> None:
+    timeline.give_reason(event["data"]["request"], text_of(event["data"]["reason"]))
 
 
 def _left(timeline: Timeline, event: Event) -> None:
@@ -492,6 +504,7 @@ _RULES: Final[dict[str, Callable[[Timeline, Event], None]]] = {
     "StepDone": _step_done,
     "OutputSuperseded": _superseded,
     "TurnInterrupted": _interrupted,
+    "InterruptReasonGiven": _reason_given,
     "TurnFailed": _failed,
     "TurnDone": _done,
     "ProcessesEnded": _processes_ended,

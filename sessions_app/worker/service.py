@@ -313,7 +313,7 @@ class Worker:
 
     def _begin_to_leave(self, grace_s: float) -> None:
         """All runs leave now; late in the grace their model calls are dropped; after it the rest is ended."""
-        self._each_run(TurnRun.leave)
+        self._each_run(lambda run: run.leave(grace_s))
         self._loop.call_later(max(grace_s - DROP_S, grace_s / 2), self._each_run, TurnRun.drop)
         self._loop.call_later(grace_s, self._each_run, TurnRun.shut_down)
 

@@ -82,13 +82,21 @@ class TurnRun:
         self._workspace = Path()
         self._spent = ""
         self._alarm: asyncio.TimerHandle | None = None
+        self._telling: asyncio.Future[None] | None = None
 
     def mark(self) -> None:
         """A stop for this turn was heard of."""
         self.stop.set()
 
-    def leave(self) -> None:
-        """The worker is on its way out: hand the turn over at its next resting place."""
+    def leave(self, grace_s: float | None = None) -> None:
+        """The worker is on its way out: hand the turn over at its next resting place (J4), and tell whoever watches.
+
+        `grace_s`: when what then still runs is ended; None: never.
+        """
+        if not self._leave.is_set():
+            grace_ms = None if grace_s is None else round(grace_s * 1000)
+            frame = {"t": "leaving", "loop": self.loop, "turn": self.turn, "grace_ms": grace_ms}
+            self._telling = asyncio.ensure_future(asyncio.to_thread(bell.frame, self.session, frame))
         self._leave.set()
 
     def drop(self) -> None:

@@ -84,7 +84,7 @@ def test_a_menu_about_a_turn_closes_when_that_has_ended_and_kills_nothing_that_w
     left_running(world, "npm start")
     desk, phone = opened.session("ana", world), opened.session("ben", world, "phone")
     desk.get_by_role("button", name="Stop, with choices").click()
-    expect(desk.locator(".stop-menu .ends")).to_contain_text("turn.")
+    expect(desk.locator(".stop-menu .ends")).to_contain_text("turn and 1 process in the background.")
     expect(desk.get_by_text("Keep 1 process in the background running")).to_be_visible()
     phone.get_by_role("button", name="Stop, with choices").tap()
     phone.get_by_label("Keep 1 process in the background running").check()

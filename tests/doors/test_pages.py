@@ -393,5 +393,4 @@ def test_the_code_for_a_phone_warns_where_it_leads_to_this_machine_only(
 
 def test_commands_are_shown_as_one_has_to_type_them_here() -> None:
     client = browser("ana")
-    assert escape(runtime.shown("user create NAME")) in text_of(client, "/")
     assert escape(runtime.shown("token create --user ana --name LABEL")) in text_of(client, "/devices")

@@ -68,6 +68,13 @@ export class Approvals {
     card?.element.focus({ preventScroll: true });
   }
 
+  /** To the first card; from one of them to the one after it, so that an answer is for the one that has the focus. */
+  focusNext() {
+    const gates = [...this.cards.keys()];
+    const at = gates.findIndex((gate) => this.cards.get(gate)?.element.contains(document.activeElement));
+    this.focus(gates[(at + 1) % gates.length]);
+  }
+
   /** A card goes; the words typed in it do not. While an answer is on its way, its outcome decides about them. @param {string} gate @param {Card} card */
   #gone(gate, card) {
     const focused = card.element.contains(document.activeElement);

@@ -9,6 +9,7 @@ import { Agents } from "./agents.js";
 import { Approvals } from "./approvals.js";
 import { Composer } from "./composer.js";
 import { listenDialogs, typing } from "./dialogs.js";
+import { listenKeeping } from "./keeping.js";
 import { Pages } from "./pages.js";
 import { drawPresence } from "./presence.js";
 import { Queue, firstPaused } from "./queue.js";
@@ -49,7 +50,8 @@ let live = false;
 let lostAt = performance.now();
 let repairedAt = -Infinity;
 const REPAIR_MS = 5_000;
-const ESCAPES_MS = 600;
+/** Long enough to read what a second Esc would do. */
+const ESCAPES_MS = 1_500;
 const TEXT_PART = 262_144;
 const KEEP_MS = 60_000;
 /** What covers less of the page is no keyboard. */
@@ -173,6 +175,7 @@ const FRAMES = {
   delta: (frame) => void (live ? stream(frame) : early.push(frame)),
   stopping: (frame) => view.acknowledged(frame),
   retrying: (frame) => view.setPhase({ ...frame, phase: "retry" }),
+  leaving: (frame) => view.leaving(frame.turn, frame.grace_ms),
   presence(frame) {
     drawPresence(byId("watching"), frame.people);
     view.meet(frame.people);
@@ -285,13 +288,14 @@ function command(verb, body) {
   void attempt(() => connection.send({ t: verb, id, ...body }), body.text);
 }
 
-/** @param {() => Promise<any>} act @param {string} [text] what one has written for it: a refusal does not lose it */
+/** @param {() => Promise<any>} act @param {string} [text] what one has written for it: a refusal does not lose it @returns {Promise<any>} whether it was done */
 async function attempt(act, text) {
   const trouble = byId("trouble");
   const clear = () => trouble.querySelectorAll(":scope > :not([data-keeps])").forEach((line) => line.remove());
   try {
     await act();
     clear();
+    return true;
   } catch (error) {
     clear();
     const put = text && button("Put your words into the box", () => {
@@ -300,6 +304,7 @@ async function attempt(act, text) {
     });
     const line = el("div", { class: "warn calm", role: "alert", "data-keeps": Boolean(text) }, el("span", {}, /** @type {Refused} */ (error).detail), put, button("Close", () => line.remove(), { kind: "quiet push", iconName: "close" }));
     trouble.append(line);
+    return false;
   }
 }
 
@@ -354,19 +359,44 @@ function listenKeys() {
   let escapedAt = -Infinity;
   addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.isComposing || document.querySelector("dialog[open], [popover]:popover-open")) return;
-    if (event.timeStamp - escapedAt < ESCAPES_MS && stop?.active) {
+    if (event.repeat || !stop?.active) return;
+    if (event.timeStamp - escapedAt < ESCAPES_MS) {
       escapedAt = -Infinity;
+      stop.arm(0);
       void stop.press();
-    } else escapedAt = event.timeStamp;
+    } else {
+      escapedAt = event.timeStamp;
+      stop.arm(ESCAPES_MS);
+    }
   });
   addEventListener("keydown", (event) => {
-    if (typing(event.target) || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "a" && asked(state).length) approvals.focus();
+    if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "F6") {
+      event.preventDefault();
+      goRound(event.shiftKey ? -1 : 1);
+    }
+    if (typing(event.target)) return;
+    if (event.key === "a" && asked(state).length) approvals.focusNext();
     if (event.key === "/" && sayForm) {
       event.preventDefault();
       sayForm.querySelector("textarea")?.focus();
     }
   });
+}
+
+/** The parts of the page, in the order one sees them; with F6 one leaves any of them, the message box too. @param {1 | -1} by */
+function goRound(by) {
+  const parts = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".app > :is(.strip, .notice, .side, .line, .dock)")]);
+  const stops = parts.flatMap((part) => (firstIn(part) ? [{ part, first: firstIn(part) }] : []));
+  const from = stops.findIndex(({ part }) => part.contains(document.activeElement));
+  const to = from === -1 ? stops.findIndex(({ part }) => part.id === "line") : (from + by + stops.length) % stops.length;
+  stops[to]?.first?.focus();
+}
+
+/** Where one begins in a part: in its message box, else at itself, else at the first thing to press. @param {HTMLElement} part @returns {HTMLElement | null} */
+function firstIn(part) {
+  const seen = (/** @type {string} */ selector) => /** @type {HTMLElement | null} */ ([...part.querySelectorAll(selector)].find((each) => each.checkVisibility()) || null);
+  return part.tabIndex === 0 ? part : seen("#say textarea") || seen("a[href], button:enabled, input:enabled, [tabindex='0']");
 }
 
 /** Both columns, on screens that have no room for them. */
@@ -416,6 +446,7 @@ for (const element of /** @type {NodeListOf<HTMLElement>} */ (document.querySele
 fillDrawer();
 fitKeyboard();
 listenOwner();
+listenKeeping(session, { pinned: boot.session.pinned, archived: boot.session.archived }, { done: leaveDrawer, tell });
 listenKeys();
 listenDialogs(session, () => openDialog(/** @type {HTMLDialogElement} */ (byId("keys"))));
 if (new URLSearchParams(location.search).has("from")) sayForm?.querySelector("textarea")?.focus();

@@ -22,7 +22,7 @@ const RECENT_MS = 60_000;
 export class Receipt {
   /**
    * @param {{ place: HTMLElement, you: { id: string, can: string[] }, actions: { sendNext: () => void, giveBack: () => void,
-   *   giveReason: (turn: string, reason: string) => Promise<void> } }} options
+   *   giveReason: (turn: string, reason: string) => Promise<boolean> } }} options `giveReason`: whether it was done
    */
   constructor({ place, you, actions }) {
     this.place = place;
@@ -34,12 +34,16 @@ export class Receipt {
     this.opened = new Set();
     this.drawn = "";
     this.typing = "";
+    /** The stop whose reason one corrects. */
+    this.changing = "";
+    this.redraw = () => {};
     /** The one delegate that the stop is about; empty: all agents. */
     this.only = "";
   }
 
   /** @param {{ state: State, view: import("./view.js").View }} now */
   draw({ state, view }) {
+    this.redraw = () => this.draw({ state, view });
     const stop = [...view.stops.values()].filter(({ event }) => event.data.turns.length && !event.data.cause).pop(); // nobody asked for what ended with its parent
     const shown = stop && this.#wanted(stop, state) ? stop : null;
     this.place.hidden = !shown;
@@ -58,7 +62,21 @@ export class Receipt {
     const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, left, runs, reason, waits]);
     if (mark === this.drawn) return;
     this.drawn = mark;
+    const back = this.#focused();
     fill(this.place, this.#element(shown, { held, next, left, runs, waits }, reason));
+    back();
+  }
+
+  /** Whoever writes a reason while the receipt is drawn anew goes on writing, or can change what they have written. @returns {() => void} gives the focus back */
+  #focused() {
+    const input = document.activeElement;
+    if (!input?.closest(".why, .reasons") || !this.place.contains(input)) return () => {};
+    const typed = input instanceof HTMLInputElement ? [input.selectionStart, input.selectionEnd] : null;
+    return () => {
+      const now = /** @type {HTMLInputElement | HTMLButtonElement | null} */ (this.place.querySelector(".why button, .reasons input"));
+      now?.focus({ preventScroll: true });
+      if (typed && now instanceof HTMLInputElement) now.setSelectionRange(typed[0], typed[1]);
+    };
   }
 
   /** @param {StopView} stop @param {State} state */
@@ -136,7 +154,7 @@ export class Receipt {
     const kept = event.data.keep_background && left ? `${countOf(left, "process runs", "processes run")} on in the background, as asked. ` : "";
     if (this.only && !held && !unproven(ends)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}${runs ? "; the other agents go on" : ""}.`, over && kept && ` ${kept}`);
     if (!over) return el("p", {}, before(event.data.queue, waits));
-    const line = el("p", {}, unproven(ends) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, kept, after(held));
+    const line = el("p", {}, unproven(ends) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, kept, after(held, waits.inputs));
     if (!held || !this.you.can.includes("release")) return line;
     return el("div", { class: "acts start" }, line,
       button("Send next", this.actions.sendNext, { name: `Send next: ${next}` }),
@@ -146,20 +164,41 @@ export class Receipt {
 
   /** Why, afterwards, by whoever pressed. @param {StopView} stop @param {string} reason */
   #reason(stop, reason) {
-    if (reason) return why(reason);
     const turn = stop.ends[stop.ends.length - 1].turn; // the agent's own end comes after those below it
-    if (stop.event.actor.id !== this.you.id || !turn) return "";
-    const give = (/** @type {string} */ words) => words.trim() && void this.actions.giveReason(turn, words.trim());
+    const { request } = stop.event.data;
+    const mine = stop.event.actor.id === this.you.id && Boolean(turn);
+    if (reason && (!mine || this.changing !== request)) {
+      const change = mine && button("Change", () => {
+        this.changing = request;
+        this.typing = reason;
+        this.drawn = "";
+        this.redraw();
+        this.place.querySelector("input")?.select();
+      }, { kind: "quiet", name: "Change the reason" });
+      return change ? el("div", { class: "acts start why" }, why(reason), change) : why(reason);
+    }
+    if (!mine || !turn) return "";
+    const give = async (/** @type {string} */ words) => {
+      if (!words.trim()) return;
+      if (words.trim() !== reason && !(await this.actions.giveReason(turn, words.trim()))) return; // what one wrote stays
+      this.changing = this.typing = "";
+      this.drawn = "";
+      this.redraw();
+    };
     const input = el("input", {
       "aria-label": "Another reason", placeholder: "Another reason", maxlength: "400", dir: "auto", value: this.typing,
       on: {
         input: () => (this.typing = input.value),
         keydown: (event) => {
-          if (event.key === "Enter" && !event.isComposing) give(input.value);
+          if (event.key === "Enter" && !event.isComposing) void give(input.value);
+          if (event.key !== "Escape" || !this.changing) return;
+          event.stopPropagation(); // it leaves the correction, and stops nothing
+          this.changing = this.typing = this.drawn = "";
+          this.redraw();
         },
       },
     });
-    return el("div", { class: "reasons", role: "group", "aria-label": "Why did you stop it?" }, el("span", {}, "Why?"), ...REASONS.map((words) => button(words, () => give(words))), input);
+    return el("div", { class: "reasons", role: "group", "aria-label": "Why did you stop it?" }, el("span", {}, "Why?"), ...REASONS.map((words) => button(words, () => void give(words))), input);
   }
 
   /** @param {StopView} stop */
@@ -204,8 +243,9 @@ function before(queue, { inputs, all }) {
   return "When it has ended, waiting messages stay paused and nothing starts by itself.";
 }
 
-/** @param {number} held */
-function after(held) {
+/** @param {number} held @param {number} inputs what waits and is not paused */
+function after(held, inputs) {
   if (held) return `${countOf(held, "message stays", "messages stay")} paused, nothing starts by itself.`;
+  if (inputs) return `${countOf(inputs, "message waits", "messages wait")} and will start without anybody’s doing.`;
   return "Nothing waits. The conversation and all finished steps are kept.";
 }

@@ -4,7 +4,7 @@ import { actorName, byPerson } from "../words.js";
 import { call } from "../rest.js";
 import { waitsForWorker } from "./blocks.js";
 import { primary } from "./state.js";
-import { asked } from "./strip.js";
+import { asked, delegated } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView */
 /** @typedef {{ turn: string, index: number | null, seq: number, dot: string, words: string, current: boolean,
@@ -38,6 +38,7 @@ export class Side {
   /** @param {State} state @param {View} view the newest part */
   draw(state, view) {
     const asking = new Set(asked(state).map(({ turn }) => turn.id));
+    if (asking.size && allAsk(state)) asking.add(primary(state)?.turn?.id || "");
     this.turns = primary(state)?.turns || 0;
     for (const block of view.blocks) if (block.kind === "turn") this.rows.set(block.key, rowOf(block.turn, asking.has(block.key)));
     this.#drawRows();
@@ -109,6 +110,13 @@ export class Side {
       this.says.textContent = `That part could not be loaded: ${/** @type {Error} */ (error).message}`;
     }
   }
+}
+
+/** The main agent does nothing but wait for those below it, and none of them can go on without an approval. @param {State} state */
+function allAsk(state) {
+  const asking = new Set(asked(state).map(({ loop }) => loop.id));
+  const works = (/** @type {import("./state.js").Turn | null | undefined} */ turn) => Boolean(turn && !delegated(turn));
+  return Object.values(state.loops).every((loop) => asking.has(loop.id) || !works(loop.turn));
 }
 
 /** @param {TurnView} turn @param {boolean} asks @returns {Row} */

@@ -2,7 +2,7 @@
  * Stop. One press stops at once; it never queues up on this device: what could not be sent within five seconds is
  * reported as not sent and is never sent by itself later.
  */
-import { button, el, fill, openMenu, write } from "../dom.js";
+import { button, byId, el, fill, openMenu, setAttribute, write } from "../dom.js";
 import { sampleServerTime, serverNow } from "../clock.js";
 import { Refused, call, commandId } from "../rest.js";
 import { REASONS, actorName, count } from "../words.js";
@@ -54,6 +54,7 @@ export class Stop {
     this.endedTurn = "";
     this.endedAt = -Infinity;
     this.calmTimer = 0;
+    this.armTimer = 0;
     this.#listen();
   }
 
@@ -83,6 +84,15 @@ export class Stop {
     return Object.values(this.readState().loops).some((loop) => loop.turn || loop.inbox.some((entry) => !entry.held));
   }
 
+  /** A first Esc: say what a second one would do, for as long as it would. @param {number} ms 0: it would no more */
+  arm(ms) {
+    clearTimeout(this.armTimer);
+    this.armTimer = ms && window.setTimeout(() => this.arm(0), ms);
+    setAttribute(this.group, "data-armed", ms > 0);
+    if (ms) write(byId("announce"), "Esc again stops everything here.");
+    this.draw();
+  }
+
   draw() {
     const state = this.readState();
     const request = stopping(state);
@@ -90,7 +100,7 @@ export class Stop {
     this.group.dataset.is = request ? "stopping" : running ? "running" : "idle";
     write(this.label, request ? "Stopping" : "Stop");
     this.#drawMenu();
-    write(this.small, request ? `by ${actorName(request.actor)}` : this.flying ? "asking" : running ? everything(state) : background(state).length ? processes(state) : "nothing runs");
+    write(this.small, request ? `by ${actorName(request.actor)}` : this.flying ? "asking" : this.armTimer ? "with Esc again" : endsShort(state, running));
   }
 
   /** The open menu says what is true now; once what it was about is over, it closes, so that nobody stops what they do not mean. */
@@ -271,15 +281,16 @@ export class Stop {
     const draw = () => {
       const state = this.readState();
       const { held, inputs, steers } = waiting(state);
-      write(ends, this.#endsWords());
       keeps.hidden = !background(state).length;
       if (keeps.hidden) keep.checked = false;
+      write(ends, this.#endsWords(keep.checked));
       write(kept, `Keep ${processes(state)} in the background running`);
       queue.hidden = held + inputs + steers === 0;
       for (const part of why) part.hidden = !aim;
       send.disabled = !this.takeText();
     };
     draw();
+    keep.addEventListener("change", draw);
     const menu = openMenu(this.more, [form], "Stop, with choices");
     const opened = { about: this.#about(), draw, close: () => menu.hidePopover() };
     this.menu = opened;
@@ -288,14 +299,23 @@ export class Stop {
     });
   }
 
-  /** Whom a stop with choices ends. */
-  #endsWords() {
+  /** Whom a stop with choices ends. @param {boolean} kept what runs in the background goes on */
+  #endsWords(kept) {
     const state = this.readState();
     const agents = delegates(state).length;
     const running = Object.values(state.loops).some((loop) => loop.turn);
-    if (!running) return background(state).length ? `No agent runs now. Ends ${processes(state)} in the background.` : "No agent runs now.";
-    return agents ? `Ends the main agent and ${count(agents, "sub-agent")}.` : "Ends the agent’s turn.";
+    const left = background(state).length && !kept ? `${processes(state)} in the background` : "";
+    if (!running) return left ? `No agent runs now. Ends ${left}.` : "No agent runs now.";
+    const ends = [agents ? "the main agent" : "the agent’s turn", agents && count(agents, "sub-agent"), left].filter(Boolean);
+    return `Ends ${ends.length > 1 ? `${ends.slice(0, -1).join(", ")} and ${ends[ends.length - 1]}` : ends[0]}.`;
   }
+}
+
+/** What a press ends, in the few words that stand on Stop: what runs in the background ends, too (E13). @param {State} state @param {boolean} running */
+function endsShort(state, running) {
+  const left = background(state).length;
+  if (!running) return left ? processes(state) : "nothing runs";
+  return left ? `${everything(state)} and ${processes(state)}` : everything(state);
 }
 
 /** @param {State} state */

@@ -81,8 +81,19 @@ function describeRunning(state, view, main) {
   const subs = parts.filter(([n]) => n).map(([n, one, many], at) => `${at ? n : countOf(Number(n), "sub-agent")} ${n === 1 ? one : many}`).join(", ");
   const waitsForThem = delegated(main) && !(phase?.is === "tool" && phase.tool !== "delegate");
   if (subs && waitsForThem) return { is: working || ending ? "running" : "idle", spoken: subs, words: () => subs };
-  const own = main.worker ? describePhase(phase, main) : { is: "idle", words: () => "Waiting for a worker" };
+  const own = main.worker ? withLeaving(describePhase(phase, main), view.turns.get(main.id)?.leaving) : { is: "idle", words: () => "Waiting for a worker" };
   return subs ? { ...own, words: () => `${own.words()}, ${subs}` } : own;
+}
+
+/**
+ * What it does, and that its worker is on its way out: another one goes on with the turn, and what outlasts the limit is ended (J4).
+ * @param {Described} own @param {{ until: number | null } | null | undefined} leaving @returns {Described}
+ */
+function withLeaving(own, leaving) {
+  if (!leaving) return own;
+  const { until } = leaving;
+  const soon = () => (until === null ? "" : ` in ${counting(Math.max(0, until - shownNow()))}`);
+  return { ...own, spoken: `${own.spoken}, its worker is leaving`, words: () => `${own.words()}, its worker is leaving${soon()}` };
 }
 
 /** Whether it waits for delegates of its own. @param {import("./state.js").Turn} turn */

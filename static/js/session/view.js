@@ -8,7 +8,8 @@
  * @typedef {{ is: string, at: number, tool?: string, writing?: boolean, nextAt?: string, attempt?: number }} Phase
  * @typedef {{ id: string, loop: string | null, index: number | null, input: string | null, by: Actor | null, at: string | null,
  *   endedAt: string | null, headless?: boolean, status: string, end: LogEvent | null, reason: string | null, items: Item[], keys: Map<string, Item>,
- *   finished: Set<number | null>, events: LogEvent[], phase: Phase | null, cost: unknown, goesOn?: boolean, stamp: number }} TurnView `goesOn`: its end is further down
+ *   finished: Set<number | null>, events: LogEvent[], phase: Phase | null, cost: unknown, goesOn?: boolean, stamp: number,
+ *   leaving?: { until: number | null } | null }} TurnView `goesOn`: its end is further down; `leaving`: its worker is on its way out
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, event: LogEvent, item: Item }} Block
  * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
@@ -366,10 +367,19 @@ export class View {
     this.stops.get(frame.request)?.acknowledged.set(frame.turn, frame.acknowledged_ms);
   }
 
-  /** What the server knows of a turn's phase this moment. @param {{ turn: string, phase: string, since?: string, attempt?: number, next_at?: string, step?: number, call?: string }} live */
+  /** The turn's worker is on its way out (J4). @param {string} id @param {number | null} [grace] ms until what then still runs is ended; null: never */
+  leaving(id, grace = null) {
+    const turn = this.turns.get(id);
+    if (!turn || turn.end) return;
+    turn.leaving = { until: grace === null ? null : serverNow() + grace };
+    this.touch(turn);
+  }
+
+  /** What the server knows of a turn's phase this moment. @param {{ turn: string, phase: string, since?: string, attempt?: number, next_at?: string, step?: number, call?: string, leaving?: boolean }} live */
   setPhase(live) {
     const turn = this.turns.get(live.turn);
     if (!turn || turn.end) return;
+    if (live.leaving && !turn.leaving) this.leaving(live.turn);
     const at = live.since ? Date.parse(live.since) : turn.phase?.at || serverNow();
     const call = live.call ? turn.keys.get(callKey(live.step, live.call)) : undefined;
     if (live.phase === "tool" && call && call.state !== "running") return; // the log knows further: that call is over
@@ -561,6 +571,7 @@ function carryLive(from, to) {
     }
   }
   to.phase = from.phase || to.phase;
+  to.leaving = from.leaving ?? to.leaving;
 }
 
 /** @param {string} text @returns {number} */

@@ -154,11 +154,13 @@ export const RULES = {
     phase(turn, event, "model");
   },
   TurnResumed(view, event, turn) {
+    turn.leaving = null;
     view.put(turn, `n:${event.seq}`, "note", { at: event.at, words: "Goes on with another worker" });
     phase(turn, event, turn.items.some((item) => item.state === "asked") ? "gate" : "model");
   },
   TurnHandedOver(view, event, turn) {
     turn.items = turn.items.filter((item) => !item.live || item.kind === "tool" || !turn.keys.delete(item.key)); // a dropped reply is asked for again
+    turn.leaving = null;
     view.put(turn, `n:${event.seq}`, "note", { at: event.at, words: "Handed over: worker left, waits for another" });
     phase(turn, event, "waiting");
   },
@@ -243,11 +245,16 @@ export const RULES = {
     left(view, event, turn);
   },
   InterruptReasonGiven(view, event, turn) {
-    const hit = turn || view.turns.get(event.data.turn);
-    if (!hit?.end) return;
-    hit.reason = event.data.reason;
-    view.put(hit, "end", "stopped", { later: { by: event.actor, reason: event.data.reason } });
-    view.touch(hit);
+    const { reason, request } = event.data;
+    const stopped = turn || view.turns.get(event.data.turn);
+    // It is why the stop was, which may have ended sub-agents as well.
+    const hits = new Set([stopped, ...[...view.turns.values()].filter((each) => request && each.end?.data.request === request)]);
+    for (const hit of hits) {
+      if (!hit?.end) continue;
+      hit.reason = reason;
+      view.put(hit, "end", "stopped", { later: { by: event.actor, reason } });
+      view.touch(hit);
+    }
   },
   ProcessesEnded(view, event, turn) {
     const { call, processes } = event.data;
