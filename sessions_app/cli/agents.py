@@ -9,7 +9,7 @@ from sessions_app.pages.words import plain, start_of
 Frame = Mapping[str, Any]
 MAIN: Final = ""
 """Whoever is no delegate."""
-_NAME: Final = 40
+NAME: Final = 40
 """As much of a task as a name holds."""
 
 
@@ -76,4 +76,4 @@ class Agents:
 
     def _start(self, agent: str) -> str:
         task = self._started[agent].get("task")
-        return one_line(start_of(plain(task), _NAME), 2 * _NAME) if isinstance(task, str) else ""
+        return one_line(start_of(plain(task), NAME), 2 * NAME) if isinstance(task, str) else ""

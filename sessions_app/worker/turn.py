@@ -69,6 +69,7 @@ class TurnRun:
         self._leave, self._drop = asyncio.Event(), asyncio.Event()
         self._attempt_number: int = claim.get("attempt", 1)
         self._phase = "model"
+        self._told_at: float | None = None
         self._shutdown_at: float | None = None
         self._transcript = Transcript()
         self._cursor = 0
@@ -89,6 +90,7 @@ class TurnRun:
 
     def leave(self) -> None:
         """The worker is on its way out: hand the turn over at its next resting place."""
+        self._told_at = self._told_at or time.monotonic()
         self._leave.set()
 
     def drop(self) -> None:
@@ -421,6 +423,7 @@ class TurnRun:
             phase=self._phase,
             acknowledged_ms=self._acknowledged,
             settled_ms=0 if since is None else int((time.monotonic() - since) * 1000),
+            grace_ms=None if since is None or self._told_at is None else int((since - self._told_at) * 1000),
         )
         await self._conclude(command)
 
