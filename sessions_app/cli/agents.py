@@ -18,6 +18,7 @@ class Agents:
 
     def __init__(self) -> None:
         self._started: dict[str, Frame] = {}
+        self._began: dict[str, str | None] = {}
         self._turns: dict[str | None, str] = {}
         self._within: dict[str, str] = {}
         self._children: dict[tuple[str | None, str], str] = {}
@@ -29,6 +30,7 @@ class Agents:
         if parent is None or frame["loop"] in self._started:
             return
         self._started[frame["loop"]] = frame["data"]
+        self._began[frame["loop"]] = frame.get("at")
         self._within[frame["loop"]] = self._turns.get(parent, "")
         self._children[parent, str(frame["data"].get("call"))] = frame["loop"]
 
@@ -63,6 +65,10 @@ class Agents:
     def named_whole(self, agent: str) -> bool:
         """Whether its name says all of its task."""
         return self._start(agent) == self._started[agent].get("task")
+
+    def began(self, agent: str) -> str | None:
+        """When it was started."""
+        return self._began.get(agent)
 
     def answered(self, agent: str, text: str) -> None:
         """Its reply without calls, which its parent's call has as its output (G3)."""

@@ -267,8 +267,8 @@ class Printer:
         outcome = str(data.get("outcome")).replace("_", " ")
         exit_code = "" if data.get("exit") is None else f", exit {data['exit']}"
         style = _DIM if outcome == "ok" else _RED
-        started = self._started.get((frame["turn"], call), {})
-        ms = None if outcome == "lost" else took_ms(data, started.get("at"), frame.get("at"))
+        began = None if delegated is None else self._agents.began(delegated[0])
+        ms = None if outcome in ("lost", "not run") else took_ms(data, began, frame.get("at"))
         took = "" if ms is None else f", {seconds(ms)}"
         left = ""
         if (data.get("processes") or {}).get("background"):
