@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from sessions_app.engine.stops import Stops, of_turn
+from sessions_app.engine.stops import Stops
 from sessions_app.pages.stops import ended_words, got_it, unproven
 from sessions_app.pages.words import (
     answer_words,
@@ -161,8 +161,7 @@ def _interrupted(event: Event, lines: Lines) -> Told:
     data = event["data"]
     actor = event["actor"] if data.get("request") else None
     headline = stopped_by(data, actor)
-    what = "The turn" if unproven(of_turn(data)) else "Everything"
-    return Told(f"{what} had ended, after {duration(data['settled_ms'])}. {headline}", "stop")
+    return Told(f"The turn had ended, after {duration(data['settled_ms'])}. {headline}", "stop")
 
 
 def _held(event: Event, lines: Lines) -> Told:
