@@ -323,10 +323,11 @@ def test_what_ended_in_the_background_is_no_survivor() -> None:
     gone = {"ended": left["background"], "surviving": [], "background": []}
     terminal.event("ProcessesEnded", {"call": "c1", "background": True, "processes": gone}, actor=ANA)
     assert terminal.text.endswith("· Ana ended a background process: npm run dev\n")
-    for data, said in (
+    others: list[tuple[dict[str, Any], str]] = [
         ({"processes": gone, "why": "worker_shutdown"}, "A background process ended with its worker: npm run dev"),
         ({"processes": {**gone, "ended": [], "surviving": gone["ended"]}}, "Outlived its kill: npm run dev (7)"),
-    ):
+    ]
+    for data, said in others:
         terminal.event("ProcessesEnded", {"call": "c1", "background": True, **data})
         assert terminal.text.endswith(f"· {said}\n")
 
@@ -336,8 +337,8 @@ def test_a_stop_of_several_is_told_as_a_whole_once_all_of_it_has_ended() -> None
     terminal = Terminal()
     left = {"ended": [], "surviving": [], "background": [{"pid": 7, "command": "npm run dev"}]}
     terminal.event("ToolSettled", {"call": "bg", "outcome": "ok", "duration_ms": 10, "processes": left})
-    turns = {"request": "r", "turns": ["child", TURN]}
-    asked = {"actor": ANA, "cause": "c", "at": "2026-11-30T04:21:12.000Z"}
+    turns: dict[str, Any] = {"request": "r", "turns": ["child", TURN]}
+    asked: dict[str, Any] = {"actor": ANA, "cause": "c", "at": "2026-11-30T04:21:12.000Z"}
     terminal.event("InterruptRequested", turns, **asked)
     terminal.event("KillRequested", {"call": "bg"}, **asked)
     for turn, gates in (("child", ["g"]), (TURN, [])):
