@@ -53,6 +53,8 @@ class InputReceipt(Reply):
     input: str
     position: int
     seq: int
+    paused: int | None = None
+    """How many of those before it are paused: it does not wait for them. Null for none."""
 
 
 class Retracted(Reply):
@@ -176,6 +178,66 @@ class TextPart(Reply):
     total: int
 
 
+class StopNumbers(Reply):
+    """What a stop came to: all that one request ended, or one agent's part of it.
+
+    `ended`: processes, in the background too; `ending`: those in the background that are not known to have ended yet;
+    `held`, `kept`, `cancelled`: messages that it paused, left as they were, gave back.
+    """
+
+    agents: int
+    acknowledged_ms: int | None
+    settled_ms: int
+    steps_kept: int
+    cut_off: int
+    approvals: int
+    ended: int
+    ending: int
+    surviving: int
+    unknown: bool
+    held: int
+    kept: int
+    cancelled: int
+    ended_by: str
+
+
+class BackgroundEnd(Reply):
+    """What a call had left running, and what came of it; `ended_at` is null while that is not known."""
+
+    session: str
+    turn: str | None
+    call: str
+    at: str
+    command: Any
+    numbers: StopNumbers
+    ended_at: str | None
+
+
+class StoppedTurn(Reply):
+    """An interruption with the numbers of that turn alone."""
+
+    id: str
+    session: str
+    phase: str
+    numbers: StopNumbers
+
+
+class StopItem(StopNumbers):
+    """A stop as a whole. `request` is null where nobody asked for it."""
+
+    request: str | None
+    actor: dict[str, Any]
+    cause: str
+    reason: str | None
+    turns: list[StoppedTurn]
+    background: list[BackgroundEnd]
+
+
+class StopList(Reply):
+    items: list[StopItem]
+    next: str | None
+
+
 class InterruptionItem(Reply):
     id: str
     request: str | None
@@ -193,6 +255,8 @@ class InterruptionItem(Reply):
     ended_by: str
     task: str | None
     """How the task starts of the sub-agent whose turn it was, empty where it was erased; null for the main agent's."""
+    stop: StopNumbers
+    """Those of the whole stop that it was a part of."""
 
 
 class InterruptionList(Reply):

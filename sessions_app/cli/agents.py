@@ -9,7 +9,7 @@ from sessions_app.pages.words import plain, start_of
 Frame = Mapping[str, Any]
 MAIN: Final = ""
 """Whoever is no delegate."""
-_NAME: Final = 40
+NAME: Final = 40
 """As much of a task as a name holds."""
 
 
@@ -18,6 +18,7 @@ class Agents:
 
     def __init__(self) -> None:
         self._started: dict[str, Frame] = {}
+        self._began: dict[str, str | None] = {}
         self._turns: dict[str | None, str] = {}
         self._within: dict[str, str] = {}
         self._children: dict[tuple[str | None, str], str] = {}
@@ -29,6 +30,7 @@ class Agents:
         if parent is None or frame["loop"] in self._started:
             return
         self._started[frame["loop"]] = frame["data"]
+        self._began[frame["loop"]] = frame.get("at")
         self._within[frame["loop"]] = self._turns.get(parent, "")
         self._children[parent, str(frame["data"].get("call"))] = frame["loop"]
 
@@ -64,6 +66,10 @@ class Agents:
         """Whether its name says all of its task."""
         return self._start(agent) == self._started[agent].get("task")
 
+    def began(self, agent: str) -> str | None:
+        """When it was started."""
+        return self._began.get(agent)
+
     def answered(self, agent: str, text: str) -> None:
         """Its reply without calls, which its parent's call has as its output (G3)."""
         if agent != MAIN:
@@ -76,4 +82,4 @@ class Agents:
 
     def _start(self, agent: str) -> str:
         task = self._started[agent].get("task")
-        return one_line(start_of(plain(task), _NAME), 2 * _NAME) if isinstance(task, str) else ""
+        return one_line(start_of(plain(task), NAME), 2 * NAME) if isinstance(task, str) else ""

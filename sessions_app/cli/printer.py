@@ -6,13 +6,25 @@ one that writes is silent, or has been waited for long enough.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from sessions_app.cli.agents import MAIN, Agents
+from sessions_app.cli.agents import MAIN, NAME, Agents
 from sessions_app.cli.terminal import clean, one_line
 from sessions_app.cli.words import plural, rule_words, seconds
-from sessions_app.pages.words import MODES
+from sessions_app.engine.stops import Numbers, Stop, Stops, of_turn
+from sessions_app.pages.stops import unproven
+from sessions_app.pages.words import (
+    MODES,
+    background_words,
+    counted,
+    handed_over_words,
+    plain,
+    process_names,
+    start_of,
+    stopped_by,
+    took_ms,
+)  # fmt: skip
 
 Write = Callable[[str], None]
 Frame = Mapping[str, Any]
@@ -69,6 +81,11 @@ class Printer:
         self._streamed_at = self._waiting_since = 0.0
         self._finished: dict[str, set[tuple[int, str]]] = {}
         self._over: set[str] = set()
+        self._begun = False
+        self._stops = Stops()
+        self._started: dict[tuple[str, str], Frame] = {}
+        self._left: dict[tuple[str, str], Frame] = {}
+        self._told: set[str] = set()
 
     def frame(self, frame: Frame) -> None:
         """Write one frame. Frames and events of types unknown here are not an error: more may be added."""
@@ -98,6 +115,10 @@ class Printer:
         self._about = self._speaker if loop is None else self._agents.of(loop)  # the session's own news names nobody
         rule(self, frame)
 
+    def interrupted(self) -> None:
+        """Something else is about to be written to the same terminal."""
+        self._end_stream()
+
     def note(self, text: str) -> None:
         """A line of our own, dimmed."""
         self._line(text, _DIM)
@@ -106,7 +127,9 @@ class Printer:
 
     def _hello(self, frame: Frame) -> None:
         session = frame["session"]
-        self._line(one_line(session.get("title") or session.get("id", ""), 100), _BOLD)
+        if not self._begun:  # a connection that was lost and found again is the same watching
+            self._line(one_line(session.get("title") or session.get("id", ""), 100), _BOLD)
+        self._begun = True
         self._live = list(frame.get("live", {}).get("steps", ()))
 
     def _caught_up(self, frame: Frame) -> None:
@@ -146,9 +169,12 @@ class Printer:
         self.note(f"… the model did not answer ({frame.get('status') or 'no connection'}); asking again")
 
     def _event(self, frame: Frame) -> None:
+        stop = self._stops.apply(frame)
         rule = _EVENTS.get(frame["type"])
         if rule is not None:
             rule(self, frame, frame["data"])
+        if stop is not None:
+            self._stopped(stop)
 
     # Events
 
@@ -185,7 +211,14 @@ class Printer:
 
     def _turn_started(self, frame: Frame, data: Frame) -> None:
         self._agents.turn_started(frame)
-        self._line(f"── turn {data.get('index')}", _DIM)
+        if self._about == MAIN and data.get("index") != 1:  # the first one is what was asked just now
+            self._line(f"── turn {data.get('index')}", _DIM)
+
+    def _handed_over(self, frame: Frame, data: Frame) -> None:
+        self.note(f"· {handed_over_words(data)}")
+
+    def _resumed(self, frame: Frame, data: Frame) -> None:
+        self.note("· Goes on with another worker")
 
     def _step(self, frame: Frame, data: Frame) -> None:
         text = words_of(data.get("text"))
@@ -221,7 +254,8 @@ class Printer:
 
     def _tool_started(self, frame: Frame, data: Frame) -> None:
         tool, arguments = str(data.get("tool")), data.get("arguments")
-        self._line("delegate" if tool == "delegate" else _call(tool, arguments), _BOLD)  # its task follows
+        self._started[frame["turn"], str(data.get("call"))] = frame
+        self._line(_delegated(arguments) if tool == "delegate" else _call(tool, arguments), _BOLD)
 
     def _tool_settled(self, frame: Frame, data: Frame) -> None:
         call, output = str(data.get("call") or ""), words_of(data.get("output"))
@@ -233,33 +267,56 @@ class Printer:
         outcome = str(data.get("outcome")).replace("_", " ")
         exit_code = "" if data.get("exit") is None else f", exit {data['exit']}"
         style = _DIM if outcome == "ok" else _RED
-        took = "" if outcome == "lost" else f", {seconds(data.get('duration_ms') or 0)}"  # how long it ran nobody knows
-        self._line(f"[{whose}{outcome}{exit_code}{took}]", style)
+        began = None if delegated is None else self._agents.began(delegated[0])
+        ms = None if outcome in ("lost", "not run") else took_ms(data, began, frame.get("at"))
+        took = "" if ms is None else f", {seconds(ms)}"
+        left = ""
+        if (data.get("processes") or {}).get("background"):
+            self._left[frame["turn"], call] = frame
+            left = ", left running in the background"
+        else:
+            self._started.pop((frame["turn"], call), None)
+        self._line(f"[{whose}{outcome}{exit_code}{took}{left}]", style)
         named = _survivors(data)
         if named:
             self._line(f"! outlived its kill: {named}", _RED)
 
     def _interrupt_requested(self, frame: Frame, data: Frame) -> None:
+        if data.get("cause") == "parent":
+            self.note("■ the agent that had started it has come to its end")
+            return
         reason = words_of(data.get("reason"))
         self._line(f"■ stop asked by {_who(frame)}{f': {one_line(reason, 200)}' if reason else ''}", _RED)
 
     def _turn_interrupted(self, frame: Frame, data: Frame) -> None:
         self._end_turn(frame["turn"])
+        numbers = of_turn(data)
         asked = data["cause"] in ("person", "token", "admin")
-        by = f"by {_who(frame)}" if asked else f"({data['cause']})".replace("_", " ")
-        processes = data.get("processes") or {}
-        head = f"■ {_limit(data)}" if data["cause"] == "budget" else f"■ stopped {by}"
-        parts = [f"{head}, everything ended {seconds(data.get('settled_ms') or 0)} later"]
-        if processes.get("surviving") or processes.get("unknown"):
+        head = f"■ stopped by {_who(frame)}" if asked else f"■ {plain(stopped_by(data, None))}"
+        stop = self._stops.by_request.get(data.get("request") or "")
+        partly = stop is not None and (len(stop.asked["data"]["turns"]) > 1 or stop.kills)
+        what = "its turn" if partly else "everything"  # the whole is told when all of it has ended
+        parts = [f"{head}, {what} ended {seconds(numbers['settled_ms'])} later" if asked else head]
+        if unproven(numbers):
             parts = [f"{head}, but something may still run"]
-        parts.append(f"{plural(data.get('steps_kept') or 0, 'step')} kept")
-        if processes.get("ended"):
-            count = len(processes["ended"])
-            parts.append(f"{count} {'process' if count == 1 else 'processes'} ended")
-        self._line("; ".join(parts), _RED)
-        self._left(data)
+        elif data.get("grace_ms") is not None:
+            parts.append(f"after a grace of {seconds(data['grace_ms'])}")
+        self._line("; ".join([*parts, *_came_to(numbers)]), _RED)
+        self._left_over(data)
 
-    def _left(self, data: Frame) -> None:
+    def _stopped(self, stop: Stop) -> None:
+        """A stop of more than one turn is over: all of it, as every other screen says it."""
+        numbers, request = stop.numbers(), stop.asked["data"]["request"]
+        several = len(stop.ends) + len(stop.kills) > 1
+        if not stop.over or not several or numbers["ending"] or request in self._told:
+            return
+        self._told.add(request)
+        what = "the turns" if unproven(numbers) else "everything"
+        agents = [plural(numbers["agents"], "agent")] if numbers["agents"] > 1 else []
+        said = [f"■ {what} ended {seconds(numbers['settled_ms'])} after it was asked", *agents, *_came_to(numbers)]
+        self._line("; ".join(said), _RED)
+
+    def _left_over(self, data: Frame) -> None:
         """What a turn left running, however it ended, and what that means for what waits (E7)."""
         named = _survivors(data)
         if named:
@@ -268,19 +325,30 @@ class Printer:
             self._line("! what waits stays paused until somebody sends it", _RED)
 
     def _processes_ended(self, frame: Frame, data: Frame) -> None:
-        self.note("· processes that had outlived their kill have ended")
+        call = frame["turn"], str(data.get("call"))
+        processes = data["processes"]
+        if not data.get("background") and not processes["surviving"]:
+            names = _names(processes["ended"])
+            self.note(f"· what had outlived its kill has ended{f': {names}' if names else ''}")
+            return
+        arguments = self._started.get(call, {}).get("data", {}).get("arguments")
+        command = arguments.get("command") if isinstance(arguments, Mapping) else None
+        settled = self._left.get(call)
+        left = () if settled is None else settled["data"]["processes"]["background"]
+        said = background_words(frame, command if isinstance(command, str) else "", left)
+        self._line(f"· {one_line(plain(said), 300)}", _RED if processes["surviving"] else _DIM)
 
     def _turn_done(self, frame: Frame, data: Frame) -> None:
         self._end_turn(frame["turn"])
         self.note(f"── done: {plural(data.get('steps') or 0, 'step')}, {seconds(data.get('duration_ms') or 0)}")
-        self._left(data)
+        self._left_over(data)
 
     def _turn_failed(self, frame: Frame, data: Frame) -> None:
         error = data.get("error") or {}
         self._end_turn(frame["turn"])
         head = "ended by a limit" if error.get("code") == "repeated_call" else "failed"
         self._line(f"── {head}: {one_line(words_of(error.get('detail')) or error.get('code'), 300)}", _RED)
-        self._left(data)
+        self._left_over(data)
 
     def _session_closed(self, frame: Frame, data: Frame) -> None:
         self.note("── the session is closed")
@@ -342,17 +410,21 @@ class Printer:
         self._write(f"\x1b[{style}m{text}\x1b[0m" if style and self._colour else text)
 
 
-def _limit(data: Frame) -> str:
-    """`ended by a limit: 200 steps`, as far as the terminal itself says what was used up."""
-    usage = data.get("usage") or {}
-    what = {
-        "steps": plural(data.get("steps_kept") or 0, "step"),
-        "wall_s": "the time a turn may work",
-        "tokens": f"{usage.get('input_tokens', 0) + usage.get('output_tokens', 0):,} tokens",
-        "cost": f"${data.get('cost') or 0:.2f} for one turn",
-        "day_cost": "what a session may cost on one day",
-    }.get(str(data.get("which")))
-    return f"ended by a limit: {what}" if what else "ended by a limit"
+def _came_to(numbers: Numbers) -> list[str]:
+    """What a stop, or one agent's part of it, came to."""
+    said = [
+        f"{plural(numbers['steps_kept'], 'step')} kept",
+        f"{plural(numbers['cut_off'], 'character')} cut off" if numbers["cut_off"] else "",
+        f"{counted(numbers['ended'], 'process', 'processes')} ended" if numbers["ended"] else "",
+        f"{plural(numbers['approvals'], 'approval')} closed" if numbers["approvals"] else "",
+    ]
+    return [each for each in said if each]
+
+
+def _delegated(arguments: Any) -> str:
+    """What a sub-agent is asked to do, as its name says it; all of it follows where that is too little."""
+    task = arguments.get("task") if isinstance(arguments, Mapping) else None
+    return f"delegate: {one_line(start_of(plain(task), NAME))}" if isinstance(task, str) else "delegate"
 
 
 def _call(tool: str, arguments: Any) -> str:
@@ -372,9 +444,11 @@ def _arguments(value: Any) -> str:
 
 def _survivors(data: Frame) -> str:
     """Processes that outlived their kill: `sleep 999 (41), a process (42)`."""
-    surviving = (data.get("processes") or {}).get("surviving") or ()
-    commands = ((each["command"] if isinstance(each["command"], str) else "", each["pid"]) for each in surviving)
-    return ", ".join(f"{one_line(command) or 'a process'} ({pid})" for command, pid in commands)
+    return _names((data.get("processes") or {}).get("surviving") or ())
+
+
+def _names(processes: Iterable[Frame]) -> str:
+    return one_line(plain(process_names(processes)), 300)
 
 
 def _who(frame: Frame) -> str:
@@ -401,6 +475,8 @@ _EVENTS: Final[Mapping[str, Callable[[Printer, Frame, Frame], None]]] = {
     "InputHeld": Printer._input_held,
     "TurnFoldedInto": Printer._folded_into,
     "TurnStarted": Printer._turn_started,
+    "TurnHandedOver": Printer._handed_over,
+    "TurnResumed": Printer._resumed,
     "StepPlanned": Printer._step,
     "StepDone": Printer._step,
     "OutputSuperseded": Printer._output_superseded,

@@ -2,19 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from sessions_app.cli.terminal import one_line
-from sessions_app.cli.words import seconds
-from sessions_app.pages.words import agent_name, asked_at, plain
-
-_CAUSES: Final = {
-    "budget": "a limit",
-    "parent": "its parent ended",
-    "closing": "the session closed",
-    "worker_lost": "the worker died",
-    "worker_shutdown": "the worker shut down",
-}
+from sessions_app.pages.stops import got_it, kill, waited
+from sessions_app.pages.words import CAUSES, PHASES, agent_name, asked_at, counted, duration, plain
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -38,46 +30,63 @@ def sessions(items: Iterable[Mapping[str, Any]]) -> str:
     return table(("session", "state", "title"), rows) if rows else "No sessions."
 
 
-def interruptions(items: Iterable[Mapping[str, Any]]) -> str:
-    """The interruptions, newest first, those of one stop together.
-
-    Of a stop nothing is summed up: a filter, or how many were asked for, may have left out some of what it ended.
-    """
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for item in items:
-        found.setdefault(item["request"] or item["id"], []).append(item)
-    rows = [row for turns in found.values() for row in _rows(turns)]
-    head = ("when", "session", "who or what", "it hit", "heard in", "ended in", "kept", "processes", "reason")
+def stops(items: Iterable[Mapping[str, Any]]) -> str:
+    """The stops, newest first, in the words of the page about them: each with all that it ended."""
+    rows = [row for stop in items for row in _rows(stop)]
+    head = (
+        "when", "session", "who or what", "it hit", "got it in", "ended in", "kept", "cut off", "processes",
+        "what waited", "reason",
+    )  # fmt: skip
     return table(head, rows) if rows else "No interruptions."
 
 
-def _rows(turns: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """One line for one agent; for several one of the stop and one of each, the main agent first."""
-    first = turns[0]
-    asked = local_time(min(asked_at(item["at"], item) for item in turns).isoformat())
-    reason = one_line(next((item["reason"] for item in turns if item["reason"]), ""), 80)
+def _rows(stop: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """One line for one agent; for several one of the stop and one of each, the main agent first. Then what it ended in
+    the background."""
+    turns, background = stop["turns"], stop["background"]
+    began = [asked_at(item["at"], item) for item in turns] + [asked_at(each["at"], {}) for each in background]
+    asked, who, reason = local_time(min(began).isoformat()), _who(stop), one_line(stop["reason"] or "", 80)
+    blank = ("",) * 7
+    if not turns:
+        first, *more = (_background(each) for each in background)
+        place = f"{one_line(background[0]['title'] or '(no title yet)', 40)} ({background[0]['session']})"
+        return [
+            (asked, f"{place}: {first}", who, *blank, reason),
+            *(("", f"  {each}", "", *blank, "") for each in more),
+        ]
+    heard = stop["request"] is not None
+    below = [("", f"  {_background(each)}", "", *blank, "") for each in background]
     if len(turns) == 1:
-        return [(asked, _turn(first), _who(first), *_numbers(first), reason)]
-    parts = sorted(turns, key=lambda item: item.get("task") is not None)
-    whole = (asked, "several agents", _who(parts[0]), "", "", "", "", "", reason)
-    return [whole, *(("", f"  {_turn(item)}", "", *_numbers(item), "") for item in parts)]
+        hit = PHASES.get(turns[0]["phase"], one_line(turns[0]["phase"]))
+        return [(asked, _turn(turns[0]), who, hit, *_numbers(stop, heard), reason), *below]
+    hits = ", ".join(dict.fromkeys(PHASES.get(item["phase"], one_line(item["phase"])) for item in turns))
+    parts = [
+        ("", f"  {_turn(item)}", "", PHASES.get(item["phase"], one_line(item["phase"])),
+         *_numbers(item["numbers"], heard), "")
+        for item in turns
+    ]  # fmt: skip
+    return [(asked, f"{len(turns)} agents", who, hits, *_numbers(stop, heard), reason), *parts, *below]
 
 
-def _numbers(item: Mapping[str, Any]) -> tuple[str, ...]:
-    """What one agent's turn came to."""
-    heard = item["acknowledged_ms"]
+def _numbers(numbers: Any, asked: bool) -> tuple[str, ...]:
+    """What a stop, or one agent's part of it, came to."""
+    processes = [
+        f"{numbers['ended']} ended" if numbers["ended"] else "",
+        f"{numbers['ending']} being ended" if numbers["ending"] else "",
+        f"{numbers['surviving']} still running" if numbers["surviving"] else "",
+        "not known to have ended" if numbers["unknown"] else "",
+    ]
     return (
-        item["phase"], "" if heard is None else seconds(heard), seconds(item["settled_ms"]), str(item["steps_kept"]),
-        _processes(item),
+        got_it(numbers, asked=asked), duration(numbers["settled_ms"]), counted(numbers["steps_kept"], "step"),
+        counted(numbers["cut_off"], "character") if numbers["cut_off"] else "",
+        ", ".join(each for each in processes if each), waited(numbers),
     )  # fmt: skip
 
 
-def _processes(item: Mapping[str, Any]) -> str:
-    """What became of its processes, in short."""
-    ended, surviving = item.get("ended", 0), item.get("surviving", 0)
-    said = [f"{ended} ended" if ended else "", f"{surviving} still running" if surviving else ""]
-    said.append("unknown" if item.get("unknown") else "")
-    return ", ".join(each for each in said if each)
+def _background(each: Mapping[str, Any]) -> str:
+    """What ran in the background, and how it ended."""
+    told = kill(each)
+    return f"in the background: {one_line(plain(told['name']), 60)}, {one_line(plain(told['became']), 80)}"
 
 
 def _turn(item: Mapping[str, Any]) -> str:
@@ -90,8 +99,8 @@ def _turn(item: Mapping[str, Any]) -> str:
 
 
 def _who(item: Mapping[str, Any]) -> str:
-    if item["cause"] in _CAUSES:
-        return _CAUSES[item["cause"]]
+    if item["cause"] not in ("person", "token", "admin"):
+        return CAUSES.get(item["cause"], one_line(item["cause"]))
     actor = item["actor"]
     device = actor.get("device")
     return one_line(f"{actor['name']} ({device['kind']})" if device else actor["name"], 30)

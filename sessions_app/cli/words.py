@@ -51,8 +51,11 @@ def rule_words(rule: Mapping[str, Any]) -> str:
 
 def submitted(receipt: Mapping[str, Any]) -> str:
     """An input's receipt: admitted, not answered (B1)."""
-    before = int(receipt["position"])
+    paused = int(receipt.get("paused") or 0)
+    before = int(receipt["position"]) - paused
     place = "it is the next" if before == 0 else f"{plural(before, 'message')} before it"
+    if paused:
+        place += f"; {plural(paused, 'paused message')} {'does' if paused == 1 else 'do'} not hold it up"
     return f"Queued; {place}. ({receipt['input']})"
 
 

@@ -351,7 +351,8 @@ class EndTurn:
     `settlements` holds what is known of started calls; a started call without one is `lost`. `cause` counts where the
     turn is not marked. `unknown` says that it cannot be proven that nothing runs (J6). `settled_ms` counts where there
     was no request; `usage` and `cost` are a cut-off model call's; `which` names the budget that is used up (B7);
-    `request` would be that of its delegates' end.
+    `request` would be that of its delegates' end; `grace_ms`: how long the turn could go on after its worker was told
+    to end (J4).
     """
 
     turn: str
@@ -368,6 +369,7 @@ class EndTurn:
     unknown: bool = False
     which: str = ""
     request: str = ""
+    grace_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,8 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "TurnInterrupted": Shape(
         (
             "request", "cause", "which", "reason", "ended_by", "phase", "acknowledged_ms", "settled_ms", "steps_kept",
-            "cut_off", "processes", "gates", "inputs", "steers", "usage", "cost", "note", "replaced",
+            "cut_off", "processes", "gates", "inputs", "steers", "usage", "cost", "note", "grace_ms",
+            "replaced",
         ),
         ("reason", "cut_off.text", "cut_off.reasoning", "processes.ended[].command", "processes.surviving[].command"),
     ),

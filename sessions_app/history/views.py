@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from sessions_app.log import listing, read, stops, watching
 from sessions_app.log.frames import audience_of
 from sessions_app.models import Session
-from sessions_app.pages import review, timeline, words
+from sessions_app.pages import review, words
 from sessions_app.pages.stops import entry, facts, part
 from sessions_app.pages.worded import role_in, worded
 from sessions_app.people.authenticate import SignedInRequest
@@ -30,6 +30,7 @@ AROUND_BEFORE: Final = 60
 AROUND_AFTER: Final = 20
 REASON_AGE: Final = timedelta(days=1)
 """How many events before and after a stop its page looks at."""
+LOOK_FOR_PAUSES: Final = 200
 
 
 @require_safe
@@ -83,8 +84,10 @@ def _instant(text: str) -> datetime | None:
 @worded
 def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
     """One stop, with everything its terminal holds, in words."""
-    item = part(listing.interruption(request.principal, str(interruption)))
-    whole = entry(stops.stop_of(request.principal, item))
+    found = listing.interruption(request.principal, str(interruption))
+    stop = stops.stop_of(request.principal, found)
+    item = part(next(turn for turn in stop["turns"] if turn["id"] == found["id"]))
+    whole = entry(stop)
     role = role_in(request, item["session"])
     events = _around(item, role)
     terminal = next(event for event in events if event["type"] == "TurnInterrupted" and event["turn"] == item["id"])
@@ -102,10 +105,13 @@ def interruption(request: SignedInRequest, interruption: UUID) -> HttpResponse:
         ),
         "limit": words.limit_words(data),
         "whole": whole,
-        "facts": facts(whole) if whole["parts"] or whole["kills"] else timeline.stop_facts(data),
+        "facts": facts(whole["numbers"], data["phase"], data.get("grace_ms")),
+        "grace_ms": data.get("grace_ms"),
         "processes": data["processes"],
+        "background": [each for each in whole["kills"] if each["loop"] == item["loop"]],
         "approvals": review.approvals(events, data["gates"]),
-        "waiting": _fates(data),
+        "closed": _closed(stop, item["session"], events),
+        "waiting": _fates(data, _paused(item, role) if data["inputs"]["kept"] or data["steers"]["kept"] else set()),
         "usage": ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in (data.get("usage") or {}).items()),
         "axis": review.axis(events, item["id"], data.get("request")),
         "cut_text": words.text_of(cut.get("text")),
@@ -130,12 +136,41 @@ def _around(item: Mapping[str, Any], role: Role) -> list[dict[str, Any]]:
     return [orjson.loads(frame) for frame in (*reversed(before), *after)]
 
 
-def _fates(data: Mapping[str, Any]) -> str:
+def _closed(stop: Mapping[str, Any], session: str, events: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """The approvals that a stop of several agents closed in this session, by the agent that had asked."""
+    asked = [turn for turn in stop["turns"] if turn["session"] == session and turn["gates"]]
+    if len(stop["turns"]) < 2:
+        return []
+    return [(part(turn)["agent"], review.approvals(events, turn["gates"])) for turn in asked]
+
+
+def _paused(item: Mapping[str, Any], role: Role) -> set[str]:
+    """The messages that were paused before that turn ended; who ended it may have left them so."""
+    types = ["InputHeld", "InputReleased"]
+    newest = read.events(
+        item["session"], before=item["seq"], limit=LOOK_FOR_PAUSES, types=types, order="desc",
+        audience=audience_of(role),
+    )  # fmt: skip
+    last: dict[str, bool] = {}
+    for event in map(orjson.loads, newest):
+        for each in (*event["data"]["inputs"], *event["data"]["steers"]):
+            last.setdefault(each, event["type"] == "InputHeld")
+    return {each for each, paused in last.items() if paused}
+
+
+def _fates(data: Mapping[str, Any], paused: set[str]) -> str:
     """What became of what waited, in one line."""
     inputs, steers = data["inputs"], data.get("steers") or {}
+    kept = [*inputs["kept"], *steers.get("kept", ())]
+    still = sum(each in paused for each in kept)
+    held = len(inputs["held"]) + len(steers.get("held", ()))
+    cancelled = len(inputs["cancelled"]) + len(steers.get("withdrawn", ()))
     fates = (
-        ("went on", len(inputs["kept"]) + len(steers.get("kept", ()))),
-        ("paused", len(inputs["held"]) + len(steers.get("held", ()))),
-        ("given back or dropped", len(inputs["cancelled"]) + len(steers.get("withdrawn", ()))),
+        ("left as it was" if len(kept) == 1 else "left as they were", len(kept)),
+        ("paused", held),
+        ("given back or dropped", cancelled),
     )
-    return ", ".join(f"{words.counted(n, 'message')} {fate}" for fate, n in fates if n) or "none waited"
+    said = [f"{words.counted(n, 'message')} {fate}" for fate, n in fates if n] or ["none waited"]
+    if still:
+        said[0] += ", paused" if still == len(kept) else f" ({still} paused)"
+    return ", ".join(said)

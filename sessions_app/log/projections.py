@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from sessions_app.engine.decide.gates import open_gates
+from sessions_app.engine.stops import of_turn
 
 if TYPE_CHECKING:
     from psycopg import Cursor
@@ -199,12 +200,16 @@ INTERRUPTION_COLUMNS: Final = (
     "acknowledged_ms", "settled_ms", "steps_kept", "cut_off", "ended", "surviving", "unknown", "kept", "held",
     "cancelled",
 )  # fmt: skip
+_NUMBERS: Final = (
+    "ended_by", "acknowledged_ms", "settled_ms", "steps_kept", "cut_off", "ended", "surviving", "unknown", "kept",
+    "held", "cancelled",
+)  # fmt: skip
 
 
 def interruption_row(session: str, event: Event, at: datetime, index: int) -> dict[str, Any]:
     """One row of the interruptions table from its terminal; `index` is the turn's number."""
     data: dict[str, Any] = event.data
-    cut = data["cut_off"]
+    numbers = of_turn(data)
     return {
         "id": event.turn,
         "session_id": session,
@@ -217,18 +222,7 @@ def interruption_row(session: str, event: Event, at: datetime, index: int) -> di
         "cause": data["cause"],
         "reason": data.get("reason"),
         "phase": data["phase"],
-        "ended_by": data["ended_by"],
-        "acknowledged_ms": data["acknowledged_ms"],
-        "settled_ms": data["settled_ms"],
-        "steps_kept": data["steps_kept"],
-        "cut_off": sum(len(text) for text in cut.values() if isinstance(text, str)),
-        "ended": len(data["processes"]["ended"]),
-        "surviving": len(data["processes"]["surviving"]),
-        "unknown": data["processes"]["unknown"],
-        # Messages, to a person: what waits for its own turn and what waits for the next step alike.
-        "kept": len(data["inputs"]["kept"]) + len(data["steers"]["kept"]),
-        "held": len(data["inputs"]["held"]) + len(data["steers"]["held"]),
-        "cancelled": len(data["inputs"]["cancelled"]) + len(data["steers"]["withdrawn"]),
+        **{name: numbers[name] for name in _NUMBERS},
     }
 
 

@@ -14,10 +14,12 @@ import orjson
 from psycopg import Cursor, sql
 from psycopg.types.json import Jsonb
 
+from sessions_app.engine import stops as counting
 from sessions_app.engine.actors import CAUSES
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Event
 from sessions_app.engine.instants import read_instant
+from sessions_app.engine.stops import Numbers
 from sessions_app.log import db, listing, read
 from sessions_app.log.db import Row
 from sessions_app.log.frames import Audience, instant
@@ -59,7 +61,9 @@ UNION ALL
  WHERE {after} ORDER BY o.at DESC, o.session_id DESC, o.seq DESC LIMIT %(most)s)
 ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT %(most)s"""
 _AFTER: Final = "(o.at, o.session_id, o.seq) < (%(at)s::timestamptz, %(at_session)s::uuid, %(at_seq)s::bigint)"
-_TURNS: Final = f"""SELECT {listing.ITEM} FROM interruption i {listing.MINE_NAMED}
+# The approvals that each closed stand in its terminal alone.
+_TURNS: Final = f"""SELECT {listing.ITEM}, t.facts FROM interruption i {listing.MINE_NAMED}
+    JOIN event t ON t.session_id = i.session_id AND t.seq = i.seq
     WHERE (i.request = ANY(%(stops)s::uuid[]) OR i.id = ANY(%(stops)s::uuid[])) AND (m.role IS NOT NULL OR %(admin)s)
     AND (%(session)s::uuid IS NULL OR i.session_id = %(session)s::uuid) ORDER BY i.at DESC, i.seq DESC"""
 # What the commands of these turns and kills ended in the background.
@@ -81,7 +85,8 @@ _TOLD: Final = """SELECT k.session_id::text, e.seq, e.type, e.at, e.loop, e.turn
         AND position(k.call IN e.facts) > 0 ORDER BY k.session_id, e.seq"""
 
 Stop = dict[str, Any]
-"""`turns`: the interruptions of one request, the main agent's first; `kills`: what it ended in the background."""
+"""`turns`: the interruptions of one request, the main agent's first, each with its `gates`; `kills`: what it ended in
+the background; `numbers`: those of the whole. Turns and kills have theirs, too."""
 Place = tuple[str, int]
 """An event's session and number."""
 
@@ -156,7 +161,18 @@ def stop_of(principal: Principal, item: Mapping[str, Any]) -> Stop:
     name = item["request"] or item["id"]
     with db.cursor("read") as cur:
         whole = _whole(cur, principal, [name], {}, None)
-    return whole.get(name) or {"turns": [dict(item)], "kills": []}
+    if name not in whole:  # they have just lost their place in the session
+        raise Refused("not_found", "There is no such interruption, or it is not yours.")
+    return whole[name]
+
+
+def with_stops(principal: Principal, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Interruptions, each with the numbers of the `stop` that it was a part of, whatever else is listed."""
+    names = list(dict.fromkeys(item["request"] or item["id"] for item in items))
+    with db.cursor("read") as cur:
+        whole = _whole(cur, principal, names, {}, None)
+    found = ((item, whole.get(item["request"] or item["id"])) for item in items)
+    return [{**item, "stop": dict(stop["numbers"])} for item, stop in found if stop is not None]
 
 
 def _storable(words: str) -> str:
@@ -186,7 +202,9 @@ def _whole(
     places = dict(loose)
     given = {"me": principal.person, "stops": list(named), "admin": principal.is_admin, "session": session}
     for row in cur.execute(_TURNS, given).fetchall() if named else ():
-        item = listing.item(row)
+        item = listing.item(row[:-1])
+        item["gates"] = facts_only(bytes(row[-1])).get("gates", [])
+        item["numbers"] = _numbers(item)
         name = item["request"] or item["id"]
         found[name]["turns"].append(item)
         if item["request"] is not None:
@@ -194,7 +212,18 @@ def _whole(
     _add_kills(cur, principal, places, found)
     for stop in found.values():  # delegates end before their parents: whoever is above stands first
         stop["turns"].sort(key=lambda item: item["task"] is not None)
+        stop["numbers"] = counting.together(each["numbers"] for each in (*stop["turns"], *stop["kills"]))
     return {name: stop for name, stop in found.items() if stop["turns"] or stop["kills"]}
+
+
+def _numbers(item: Mapping[str, Any]) -> Numbers:
+    """One turn's, from its row."""
+    return Numbers(
+        agents=1, approvals=len(item["gates"]), ending=0, acknowledged_ms=item["acknowledged_ms"],
+        settled_ms=item["settled_ms"], steps_kept=item["steps_kept"], cut_off=item["cut_off"], ended=item["ended"],
+        surviving=item["surviving"], unknown=item["unknown"], held=item["held"], kept=item["kept"],
+        cancelled=item["cancelled"], ended_by=item["ended_by"],
+    )  # fmt: skip
 
 
 def _add_kills(cur: Cursor[Row], principal: Principal, places: Mapping[Place, str], found: Mapping[str, Stop]) -> None:
@@ -247,13 +276,16 @@ def _kill(place: Place, events: list[Event], audience: Audience) -> dict[str, An
     surviving = after[-1].data["processes"]["surviving"] if after else []
     left = (settled.data["processes"].get("background") or []) if settled is not None else []
     arguments = started.data.get("arguments") if started is not None else None
+    ms = max(0, after[-1].at_ms - asked.at_ms) if after else None
     return {
-        "session": session, "turn": asked.turn, "call": asked.data["call"], "seq": seq, "at": _at(asked),
+        "session": session, "loop": asked.loop, "turn": asked.turn, "call": asked.data["call"], "seq": seq,
+        "at": _at(asked),
+        "numbers": counting.of_background(left, after[-1].data["processes"] if after else None, ms or 0),
         "actor": listing.actor_for(audience, dict(asked.actor.json())), "why": asked.data.get("why"),
         "cause": asked.data.get("why") or CAUSES[asked.actor.kind],
         "command": arguments.get("command") if isinstance(arguments, dict) else None,
         "processes": after[-1].data["processes"]["ended"] if after and after[-1].data["processes"]["ended"] else left,
         "ended_at": _at(after[-1]) if after and not surviving else None,
-        "ms": max(0, after[-1].at_ms - asked.at_ms) if after else None,
+        "ms": ms,
         "surviving": surviving, "unknown": bool(after and after[-1].data["processes"].get("unknown")),
     }  # fmt: skip

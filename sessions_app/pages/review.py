@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from sessions_app.engine.stops import Stops
+from sessions_app.pages.stops import ended_words, got_it, unproven
 from sessions_app.pages.words import (
     answer_words,
     apart,
@@ -11,6 +13,7 @@ from sessions_app.pages.words import (
     counted,
     duration,
     from_device,
+    handed_over_words,
     instant,
     named,
     outcome,
@@ -46,6 +49,7 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
     entries: list[Entry] = []
     ended = running = False
     lines: dict[Key, str] = {}
+    started: dict[Key, str] = {}
     events = list(events)
     cause = next(
         (each["data"]["cause"] for each in events if each["type"] == "TurnInterrupted" and each["turn"] == turn), None
@@ -53,6 +57,8 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
     loop = next((event["loop"] for event in events if event["turn"] == turn), None)
     for event in events:
         lines |= _lines(event)
+        if event["type"] == "ToolStarted":
+            started[_call(event)] = event["at"]
         rule = _RULES.get(event["type"])
         running = running or event["turn"] == turn
         same = event["loop"] in (loop, None)  # what other agents do meanwhile is another story
@@ -60,7 +66,7 @@ def axis(events: Iterable[Event], turn: str, request: str | None) -> list[Entry]
         ours = event["turn"] == turn or (asked and same)
         ours = ours or (event["type"] in _WHILE and running and not ended and same)
         if rule is not None and (ours or (ended and same and event["type"] in _NEXT)):
-            told = rule(event if event["type"] != "ToolSettled" else {**event, "ended_with": cause}, lines)
+            told = rule({**event, "ended_with": cause, "started": started.get(_call(event))}, lines)
             block = "\n" in told.code  # a script reads as it was written
             entries.append({
                 "at": event["at"], "words": sentence(told.words), "dot": told.dot, "code": told.code, "block": block,
@@ -91,7 +97,14 @@ def approvals(events: Iterable[Event], gates: Iterable[str]) -> list[str]:
         lines |= _lines(event)
         if event["type"] == "GateOpened":
             asked[event["data"]["gate"]] = lines.get(_key(event, event["data"]["call"]), event["data"]["tool"])
-    return [asked[gate] for gate in gates if gate in asked]
+    gates = list(gates)
+    known = [asked[gate] for gate in gates if gate in asked]
+    further = len(gates) - len(known)
+    return [*known, f"{further} that {'was' if further == 1 else 'were'} asked earlier"] if further else known
+
+
+def _call(event: Event) -> Key:
+    return _key(event, event["data"].get("call"))
 
 
 def _insert_acknowledged(entries: list[Entry], terminal: Event) -> None:
@@ -116,7 +129,8 @@ def _tool_started(event: Event, lines: Lines) -> Told:
 def _tool_settled(event: Event, lines: Lines) -> Told:
     data = event["data"]
     line = lines.get(_key(event, data["call"]), data.get("tool") or "a call")
-    return Told(f"{outcome(data, event.get('ended_with')).capitalize()}: ", _DOTS.get(data["outcome"], "none"), line)
+    words = outcome(data, event["ended_with"], started=event["started"], ended_at=event["at"])
+    return Told(f"{words.capitalize()}: ", _DOTS.get(data["outcome"], "none"), line)
 
 
 def _gate_opened(event: Event, lines: Lines) -> Told:
@@ -128,7 +142,7 @@ def _gate_ended(event: Event, lines: Lines) -> Told:
 
 
 def _handed_over(event: Event, lines: Lines) -> Told:
-    return Told("Handed over: its worker left, it waited for another", "none")
+    return Told(handed_over_words(event["data"]), "none")
 
 
 def _resumed(event: Event, lines: Lines) -> Told:
@@ -143,17 +157,11 @@ def _requested(event: Event, lines: Lines) -> Told:
     return Told(f"{words}: “{apart(reason)}”" if reason else words, "stop asked")
 
 
-def unproven(data: Mapping[str, Any]) -> bool:
-    """Whether something may have outlived an interrupted turn (E7, J6)."""
-    return bool(data["processes"].get("unknown") or data["processes"]["surviving"])
-
-
 def _interrupted(event: Event, lines: Lines) -> Told:
     data = event["data"]
     actor = event["actor"] if data.get("request") else None
     headline = stopped_by(data, actor)
-    what = "The turn" if unproven(data) else "Everything"
-    return Told(f"{what} had ended, after {duration(data['settled_ms'])}. {headline}", "stop")
+    return Told(f"The turn had ended, after {duration(data['settled_ms'])}. {headline}", "stop")
 
 
 def _held(event: Event, lines: Lines) -> Told:
@@ -216,25 +224,23 @@ _RULES: Final[dict[str, Callable[[Event, Lines], Told]]] = {
 def receipt(events: Iterable[Event], turn: str) -> Entry | None:
     """The stop receipt of a page without scripts; None when no stop hit that turn.
 
-    `{asked, at, gate, got, ended, seq, waits}`; `gate`: whether it hit an open approval.
+    `{asked, at, gate, got, ended, what, seq, waits}`; `gate`: whether it hit an open approval; `what` has ended.
     """
-    found: Entry | None = None
+    stops = Stops()
     for event in events:
-        data = event["data"]
-        if event["type"] == "InterruptRequested" and turn in data["turns"]:
-            device = from_device(event["actor"])
-            asked = sentence(named(event["actor"]) + (f",{device}" if device else ""))
-            found = {"asked": asked, "at": event["at"], "got": None, "ended": None, "seq": None, "waits": None}
-            found["gate"] = data["phases"].get(turn) == "gate"
-        elif event["type"] == "TurnInterrupted" and event["turn"] == turn and found is not None:
-            ms, ended = data.get("acknowledged_ms"), len(data["processes"]["ended"])
-            held = len(data["inputs"]["held"]) + len((data.get("steers") or {}).get("held", ()))
-            processes = f", {counted(ended, 'process', 'processes')}" if ended else ""
-            found |= {
-                "got": duration(ms) if ms is not None else "no answer",
-                "ended": duration(data["settled_ms"]) + processes,
-                "seq": event["seq"],
-                "waits": held,
-                "unproven": unproven(data),
-            }
+        stops.apply(event)
+    stop = next((each for each in stops.by_request.values() if turn in each.asked["data"]["turns"]), None)
+    if stop is None:
+        return None
+    asked, numbers = stop.asked, stop.numbers()
+    device = from_device(asked["actor"])
+    found: Entry = {
+        "asked": sentence(named(asked["actor"]) + (f",{device}" if device else "")),
+        "at": asked["at"], "got": None, "ended": None, "seq": None, "waits": None,
+        "gate": "gate" in asked["data"]["phases"].values(), "what": "Everything ended",
+    }  # fmt: skip
+    if stop.over:
+        found |= {"got": got_it(numbers, asked=True), "seq": stop.ends[-1]["seq"], "waits": numbers["held"]}
+        found["what"] = "The turn ended" if unproven(numbers) else "Everything ended"
+        found["ended"] = None if numbers["ending"] else ended_words(numbers)
     return found

@@ -1,9 +1,11 @@
 """A stop as one entry of the pages about them: what it ended, told as a whole and agent by agent."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Literal
 
+from sessions_app.engine.stops import Numbers
 from sessions_app.pages.words import (
+    ENDED_BY,
     PHASES,
     agent_name,
     apart,
@@ -17,23 +19,17 @@ from sessions_app.pages.words import (
     start_of,
 )  # fmt: skip
 
-_ADDED: Final = ("steps_kept", "cut_off", "ended", "surviving", "kept", "held", "cancelled")
-
 
 def entry(stop: Mapping[str, Any]) -> dict[str, Any]:
     """A stop for the table: what is true of the whole, `parts` where several agents' turns ended, and `kills`."""
     turns, kills = [part(item) for item in stop["turns"]], [kill(each) for each in stop["kills"]]
     first: Mapping[str, Any] = turns[0] if turns else kills[0]
-    heard = [item["acknowledged_ms"] for item in turns if item["acknowledged_ms"] is not None]
+    numbers: Numbers = stop["numbers"]
     return {
-        **{name: sum(item[name] for item in turns) for name in _ADDED},
-        "ended": sum(item["ended"] for item in turns) + sum(each["ended"] for each in kills),
-        "surviving": sum(item["surviving"] for item in turns) + sum(len(each["surviving"]) for each in kills),
-        "unknown": any(each["unknown"] for each in (*turns, *kills)),
-        "ending": sum(each["going"] for each in kills),
-        "acknowledged_ms": max(heard) if heard else None,
-        "settled_ms": max([item["settled_ms"] for item in turns] + [each["ms"] for each in kills if each["ms"]] or [0]),
-        "ended_by": next((item["ended_by"] for item in turns if item["ended_by"] != "worker"), "worker"),
+        **numbers,
+        "numbers": numbers,
+        "got": got_it(numbers, asked=first.get("asked", True)),
+        "waited": waited(numbers),
         "hit": ", ".join(dict.fromkeys(item["hit"] for item in turns)) or "a background process",
         "id": turns[0]["id"] if turns else None,
         "asked_at": min(each["asked_at"] for each in (*turns, *kills)),
@@ -48,11 +44,15 @@ def entry(stop: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def part(item: Mapping[str, Any]) -> dict[str, Any]:
-    """One agent's turn."""
+    """One agent's turn, of a stop."""
     return {
         **item,
+        **item["numbers"],
         "hit": PHASES.get(item["phase"], item["phase"]),
         "agent": sentence(agent_name(item["task"])),
+        "asked": item["request"] is not None,
+        "waited": waited(item["numbers"]),
+        "got": got_it(item["numbers"], asked=item["request"] is not None),
         "asked_at": asked_at(item["at"], item),
         "by_somebody": item["cause"] in ("person", "token", "admin") and item.get("actor") is not None,
         "asked_for": item["request"] is not None and item["actor"]["kind"] != "system",
@@ -76,27 +76,79 @@ def kill(each: Mapping[str, Any]) -> dict[str, Any]:
         **each,
         "asked_at": instant(each["at"]),
         "by_somebody": each["actor"]["kind"] != "system",
-        "words": sentence(f"{name or 'a background process'}"),
+        "name": name or "a background process",
+        "became": how,
+        "words": sentence(name or "a background process"),
         "how": sentence(how),
         "bad": bool(each["surviving"] or each["unknown"]),
-        "ended": max(1, len(each["processes"])) if done and not each["unknown"] else 0,
-        "going": 0 if done or each["surviving"] or each["unknown"] else max(1, len(each["processes"])),
     }
 
 
-def facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A whole stop's numbers in (words, value) pairs, as those of one turn are said."""
-    alive = found["surviving"] or found["unknown"] or found["ending"]
+def got_it(numbers: Numbers, *, asked: bool) -> str:
+    """How long it took until the workers had heard of a stop, or why none did; nothing where nobody had asked."""
+    if numbers["acknowledged_ms"] is not None:
+        return duration(numbers["acknowledged_ms"])
+    if not asked:
+        return ""
+    return {"request": "no worker had it", "sweep": "its worker was gone"}.get(numbers["ended_by"], "no answer")
+
+
+def waited(numbers: Numbers) -> str:
+    """What became of what waited for a person, and for the agent; nothing where nothing did."""
+    kept = numbers["kept"]
     said = [
-        ("it ended", found["agents"]),
-        ("workers got it in", duration(found["acknowledged_ms"]) if found["acknowledged_ms"] is not None else ""),
-        ("the turns ended in" if alive else "everything ended in", duration(found["settled_ms"])),
-        ("kept", counted(found["steps_kept"], "step")),
-        ("cut off", counted(found["cut_off"], "character") if found["cut_off"] else ""),
-        ("ended", counted(found["ended"], "process", "processes") if found["ended"] else ""),
-        ("being ended", counted(found["ending"], "process", "processes") if found["ending"] else ""),
-        ("still running", counted(found["surviving"], "process", "processes") if found["surviving"] else ""),
-        ("processes", "not known to have ended" if found["unknown"] else ""),
-        ("paused", counted(found["held"], "message") if found["held"] else ""),
+        f"{counted(numbers['approvals'], 'approval')} closed" if numbers["approvals"] else "",
+        f"{numbers['held']} paused" if numbers["held"] else "",
+        f"{kept} left as {'it was' if kept == 1 else 'they were'}" if kept else "",
+        f"{numbers['cancelled']} given back" if numbers["cancelled"] else "",
+    ]
+    return ", ".join(each for each in said if each)
+
+
+def unproven(numbers: Numbers) -> bool:
+    """Whether something may have outlived it (E7, J6)."""
+    return bool(numbers["surviving"] or numbers["unknown"])
+
+
+def ended_words(numbers: Numbers) -> str:
+    """What it ended, and how long that took, as the receipt says it: `0.4 s, 3 agents, 6 processes, 2 approvals`."""
+    by = numbers["ended_by"]
+    said = [
+        duration(numbers["settled_ms"]),
+        counted(numbers["agents"], "agent") if numbers["agents"] > 1 else "",
+        counted(numbers["ended"], "process", "processes") if numbers["ended"] else "",
+        counted(numbers["approvals"], "approval") if numbers["approvals"] else "",
+        ENDED_BY[by] if by != "worker" else "",
+    ]
+    return ", ".join(each for each in said if each)
+
+
+def facts(numbers: Numbers, phase: str = "", grace_ms: int | None = None) -> list[tuple[str, str]]:
+    """A stop's numbers in (words, value) pairs, as its rule in the timeline and its page say them.
+
+    `phase`: what it hit, of one agent's; `grace_ms`: how long a worker that was told to end had waited before.
+    """
+    several, heard, by = numbers["agents"] > 1, numbers["acknowledged_ms"], numbers["ended_by"]
+    what = "the turns" if several else "the turn"
+    what = what if unproven(numbers) or numbers["ending"] else "everything"
+
+    def processes(name: Literal["ended", "ending", "surviving"]) -> str:
+        return counted(numbers[name], "process", "processes") if numbers[name] else ""
+
+    said = [
+        ("it ended", counted(numbers["agents"], "agent") if several else ""),
+        ("it hit", "an open approval" if phase == "gate" and not several else ""),
+        ("workers got it in" if several else "worker got it in", duration(heard) if heard is not None else ""),
+        ("after a grace of", duration(grace_ms) if grace_ms is not None else ""),
+        (f"{what} ended in", duration(numbers["settled_ms"])),
+        ("kept", counted(numbers["steps_kept"], "step")),
+        ("cut off", counted(numbers["cut_off"], "character") if numbers["cut_off"] else ""),
+        ("ended", processes("ended")),
+        ("being ended", processes("ending")),
+        ("still running", processes("surviving")),
+        ("processes", "not known to have ended" if numbers["unknown"] else ""),
+        ("closed", counted(numbers["approvals"], "approval") if numbers["approvals"] else ""),
+        ("paused", counted(numbers["held"], "message") if numbers["held"] else ""),
+        ("", ENDED_BY[by] if by != "worker" else ""),
     ]
     return [(words, value) for words, value in said if value]

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from sessions_app.engine.stops import Stops, of_turn
 from sessions_app.pages.long import folded
+from sessions_app.pages.stops import facts
 from sessions_app.pages.terminal import plain_output
 from sessions_app.pages.words import (
-    ENDED_BY,
     ENDED_WITH,
     MODES,
     actor_name,
@@ -17,10 +18,10 @@ from sessions_app.pages.words import (
     between_ms,
     call_in_full,
     call_line,
-    counted,
     duration,
     earlier_answer,
     failed_words,
+    handed_over_words,
     hue,
     left_words,
     may_it,
@@ -70,6 +71,8 @@ class Timeline:
         self._agents: dict[str, Item] = {}
         self._places = dict(_places(loops))
         self.left: dict[tuple[str, str], Item] = {}
+        self.rules_of: dict[str, Item] = {}  # where turns ended by a stop say so
+        self._stops = Stops()
         self.closed = False  # what ran in the background ends a moment later
 
     def apply(self, event: Event) -> None:
@@ -78,9 +81,14 @@ class Timeline:
             self.people[event["actor"]["id"]] = event["actor"]["name"]
         if event["type"] == "LoopStarted" and event["data"].get("parent"):
             self._delegated(event)
+        stop = self._stops.apply(event)
         rule = _RULES.get(event["type"])
         if rule is not None:
             rule(self, event)
+        if stop is not None and stop.over:  # whoever is above ends last: its rule tells the whole
+            last = stop.ends[-1]
+            phase = last["data"]["phase"]
+            self.rules_of[last["turn"]]["facts"] = facts(stop.numbers(), phase)
 
     def turn(self, event: Event) -> Item:
         """The turn an event belongs to; one whose beginning is not among the events begins with it."""
@@ -362,12 +370,15 @@ def _interrupted(timeline: Timeline, event: Event) -> None:
         if item.get("outcome", {}).get("outcome") == "interrupted" and not item.get("agent"):
             item["status"] = outcome(item["outcome"], data["cause"])
     actor = event["actor"] if data.get("request") else None
-    turn["items"].append({
+    said: Item = {
         "kind": "stopped", "head": sentence(stopped_by(data, actor)),
         "at": asked_at(event["at"], data),
-        "turn": event["turn"], "seq": event["seq"], "reason": text_of(data.get("reason")), "facts": stop_facts(data),
-        "request": data.get("request"),
-    })  # fmt: skip
+        "turn": event["turn"], "seq": event["seq"], "request": data.get("request"),
+        "reason": text_of(data.get("reason")),
+        "facts": facts(of_turn(data), data["phase"], data.get("grace_ms")),
+    }  # fmt: skip
+    turn["items"].append(said)
+    timeline.rules_of[event["turn"]] = said
     _left(timeline, event)
 
 
@@ -380,29 +391,6 @@ def _left(timeline: Timeline, event: Event) -> None:
     words = left_words(event["data"])
     if words:
         timeline.turn(event)["items"].append({"kind": "note", "words": sentence(words), "bad": True})
-
-
-def stop_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The facts of a stop in (words, value) pairs, as its rule in the timeline says them."""
-    cut = data["cut_off"].get("text")
-    processes = data["processes"]
-    paused = len(data["inputs"]["held"]) + len((data.get("steers") or {}).get("held", ()))
-    ms = data.get("acknowledged_ms")
-    ended, surviving = len(processes["ended"]), len(processes["surviving"])
-    what = "the turn" if surviving or processes.get("unknown") else "everything"
-    facts = [
-        ("it hit", "an open approval" if data["phase"] == "gate" else ""),
-        ("worker got it in", duration(ms) if ms is not None else ""),
-        (f"{what} ended in", duration(data["settled_ms"])),
-        ("kept", counted(data["steps_kept"], "step")),
-        ("cut off", counted(len(cut), "character") if isinstance(cut, str) and cut else ""),
-        ("ended", counted(ended, "process", "processes") if ended else ""),
-        ("still running", counted(surviving, "process", "processes") if surviving else ""),
-        ("processes", "not known to have ended" if processes.get("unknown") else ""),
-        ("paused", counted(paused, "message") if paused else ""),
-        ("", ENDED_BY[data["ended_by"]] if data["ended_by"] != "worker" else ""),
-    ]
-    return [(words, value) for words, value in facts if value]
 
 
 def _failed(timeline: Timeline, event: Event) -> None:
@@ -419,7 +407,7 @@ def _done(timeline: Timeline, event: Event) -> None:
 
 def _handed_over(timeline: Timeline, event: Event) -> None:
     timeline.turn(event)["waits"] = True
-    timeline.note(event, "Handed over: worker left, waits for another")
+    timeline.note(event, handed_over_words(event["data"]))
 
 
 def _resumed(timeline: Timeline, event: Event) -> None:

@@ -218,10 +218,16 @@ def failed_words(error: Mapping[str, Any]) -> str:
     return "The turn failed"
 
 
+def handed_over_words(data: Mapping[str, Any]) -> str:
+    """That a turn was given back, and what became of the reply that was under way then (J4)."""
+    if data.get("at") == "model":
+        return "Handed over: worker left, the unfinished reply is begun anew by another"
+    return "Handed over: worker left, waits for another"
+
+
 def asked_at(at: str | datetime, data: Mapping[str, Any]) -> datetime:
     """When a stop was asked: the moment every screen says first. A turn that nobody stopped has only its end."""
-    asked = data.get("request") is not None
-    return instant(at) - timedelta(milliseconds=data["settled_ms"] if asked else 0)
+    return instant(at) - timedelta(milliseconds=data["settled_ms"] if data.get("request") is not None else 0)
 
 
 def stopped_by(data: Mapping[str, Any], actor: Mapping[str, Any] | None) -> str:
@@ -312,11 +318,24 @@ def answer_words(event: Mapping[str, Any]) -> str:
     return f"Not asked any more: {why.get(data['reason'], 'the turn has ended')}"
 
 
-def outcome(data: Mapping[str, Any], cause: str | None = None, gone: Mapping[str, Any] | None = None) -> str:
+def took_ms(data: Mapping[str, Any], started: str | None = None, ended: str | None = None) -> float | None:
+    """How long a call took, from its settlement; None where nobody knows.
+
+    A sub-agent's own says nothing of that (nobody ran it): there it is from its `ToolStarted` to its settlement.
+    """
+    if data.get("tool") != "delegate":
+        return data.get("duration_ms")
+    return None if started is None or ended is None else between_ms(started, ended)
+
+
+def outcome(
+    data: Mapping[str, Any], cause: str | None = None, gone: Mapping[str, Any] | None = None,
+    started: str | None = None, ended_at: str | None = None,
+) -> str:  # fmt: skip
     """How a call ended, with how long it took, where that is known, or what was ended with it.
 
     `cause` is that of its turn's end, once that is known; `gone`: who ended what it left running in the background,
-    once that has ended.
+    once that has ended; `started` and `ended_at`: when, as its events say.
     """
     words = OUTCOMES.get(data["outcome"], str(data["outcome"]))
     if data["outcome"] == "error" and data.get("exit") is not None:
@@ -327,8 +346,8 @@ def outcome(data: Mapping[str, Any], cause: str | None = None, gone: Mapping[str
     ended = len(processes.get("ended") or ())
     if data["outcome"] == "interrupted" and ended:
         words = f"{words}, {counted(ended, 'process', 'processes')}"
-    elif data["outcome"] not in ("not_run", "denied", "lost") and data.get("duration_ms") is not None:
-        words = f"{words}, {duration(data['duration_ms'])}"
+    elif data["outcome"] not in ("not_run", "denied", "lost") and (ms := took_ms(data, started, ended_at)) is not None:
+        words = f"{words}, {duration(ms)}"
     if not processes.get("background"):
         return words
     if gone is None:

@@ -69,6 +69,7 @@ class TurnRun:
         self._leave, self._drop = asyncio.Event(), asyncio.Event()
         self._attempt_number: int = claim.get("attempt", 1)
         self._phase = "model"
+        self._told_at: float | None = None
         self._shutdown_at: float | None = None
         self._transcript = Transcript()
         self._cursor = 0
@@ -94,6 +95,7 @@ class TurnRun:
         `grace_s`: when what then still runs is ended; None: never.
         """
         if not self._leave.is_set():
+            self._told_at = time.monotonic()
             grace_ms = None if grace_s is None else round(grace_s * 1000)
             frame = {"t": "leaving", "loop": self.loop, "turn": self.turn, "grace_ms": grace_ms}
             self._telling = asyncio.ensure_future(asyncio.to_thread(bell.frame, self.session, frame))
@@ -429,6 +431,7 @@ class TurnRun:
             phase=self._phase,
             acknowledged_ms=self._acknowledged,
             settled_ms=0 if since is None else int((time.monotonic() - since) * 1000),
+            grace_ms=None if since is None or self._told_at is None else int((since - self._told_at) * 1000),
         )
         await self._conclude(command)
 

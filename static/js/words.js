@@ -177,6 +177,9 @@ export function stoppedBy(data, actor) {
   return CAUSES[data.cause] || "Stopped";
 }
 
+/** That a turn was given back, and what became of the reply that was under way then. @param {any} data of TurnHandedOver */
+export const handedOverWords = ({ at }) => (at === "model" ? "Handed over: worker left, the unfinished reply is begun anew by another" : "Handed over: worker left, waits for another");
+
 const ENDED_BY = /** @type {Record<string, string>} */ ({
   fence: "cut off, worker did not answer", sweep: "ended after its worker was gone", request: "no worker had it, ended at once",
 });

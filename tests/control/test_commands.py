@@ -308,3 +308,16 @@ def test_an_id_that_cannot_be_one_names_nothing(world: World, id: str) -> None:
         with pytest.raises(Refused) as refused:
             call()
         assert (refused.value.code, refused.value.status) == (code, 404)
+
+
+@pytest.mark.rule("B1", "E12")
+def test_the_receipt_of_a_message_says_how_many_before_it_are_paused_and_do_not_hold_it_up() -> None:
+    world = World.create("ana")
+    world.start()
+    world.submit("paused")
+    world.stop(queue="hold")
+    world.end()
+    receipt = control.submit(world.owner, world.session, new_id(), text="new")
+    assert (receipt["position"], receipt["paused"]) == (1, 1)
+    assert world.claim()
+    assert world.events("TurnStarted")[-1].data["input"] == receipt["input"]

@@ -6,6 +6,7 @@ from sessions_app.cli.printer import Printer
 
 TURN = "0197a1c2-0000-7000-8000-000000000001"
 LOOP = "0197a1c2-0000-7000-8000-00000000000a"
+AT = "2026-11-30T04:21:12.000000Z"
 ANA = {"kind": "person", "id": "1", "name": "Ana", "device": {"kind": "phone", "name": "Chrome on Android"}}
 WORKER = {"kind": "system", "id": "worker", "name": "steerweb", "device": None}
 
@@ -31,6 +32,8 @@ class Terminal:
         seq: int = 1,
         loop: str = LOOP,
         turn: str = TURN,
+        cause: str | None = None,
+        at: str = AT,
     ) -> None:
         self.printer.frame(
             {
@@ -41,6 +44,8 @@ class Terminal:
                 "turn": turn,
                 "step": step,
                 "actor": actor,
+                "cause": cause,
+                "at": at,
                 "data": data,
             }
         )

@@ -12,6 +12,9 @@ INSIDE, ASIDE = (f"0197a1c2-0000-7000-8000-00000000001{each}" for each in "bc")
 """The turns of these delegates."""
 ABOVE = {"kind": "agent", "id": LOOP, "name": "assistant", "device": None}
 SETTLED: dict[str, Any] = {"outcome": "ok", "duration_ms": 12_000}
+DELEGATED: dict[str, Any] = {"tool": "delegate", "outcome": "ok", "duration_ms": 0}
+"""A settlement of a sub-agent's call says nothing of how long that took."""
+LATER = "2026-11-30T04:21:24.000000Z"
 
 
 def delegating(*tasks: str) -> Terminal:
@@ -34,11 +37,12 @@ def test_whoever_speaks_is_named_when_that_changes_and_an_answer_stands_once() -
     terminal.delta("nine.", 10, loop=CHILD, turn=INSIDE)
     terminal.event("StepDone", {"text": "There are nine."}, loop=CHILD, turn=INSIDE)
     terminal.event("TurnDone", {"steps": 1, "duration_ms": 12_000}, loop=CHILD, turn=INSIDE)
-    terminal.event("ToolSettled", {"call": "d0", "output": "There are nine.", **SETTLED})
+    terminal.event("ToolSettled", {"call": "d0", "output": "There are nine.", **DELEGATED}, at=LATER)
     terminal.delta("Nine ", 0, step=2)
     terminal.event("StepDone", {"text": "Nine words."}, step=2)
     assert terminal.text.splitlines() == [
-        "There are nine.",  # it has just been named, with its turn
+        "── sub-agent “count the words”",
+        "There are nine.",
         "── done: 1 step, 12 s",
         "── main agent",
         "[sub-agent “count the words”: ok, 12 s]",
@@ -53,10 +57,10 @@ def test_a_sub_agent_is_named_by_the_start_of_its_task_and_told_all_of_it() -> N
     terminal.event("LoopStarted", {"parent": LOOP, "call": "d0", "task": task}, loop=CHILD)
     terminal.event("InputQueued", {"input": "i", "text": task, "agency": "machine"}, actor=ABOVE, loop=CHILD)
     terminal.event("TurnStarted", {"index": 1, "input": "i"}, loop=CHILD, turn=INSIDE)
-    assert terminal.text.splitlines()[1:] == [
+    assert terminal.text.splitlines() == [
+        "delegate: count the words of every file below the…",
         "── sub-agent “count the words of every file below the…”",
         f"main agent: {task}",
-        "── turn 1",
     ]
     assert terminal.text.count(task) == 1
 
@@ -68,7 +72,7 @@ def test_what_another_agent_tells_a_sub_agent_is_told_with_its_author() -> None:
     for actor, text in ((outside, "only the short ones"), (aside, "count the words")):
         data = {"input": "i", "text": text, "agency": "machine"}
         terminal.event("InputQueued", data, actor=actor, loop=CHILD)
-    assert terminal.text.splitlines() == ["claude on CI: only the short ones", "assistant: count the words"]
+    assert terminal.text.splitlines()[1:] == ["claude on CI: only the short ones", "assistant: count the words"]
 
 
 def test_those_with_the_same_task_are_numbered() -> None:
@@ -161,7 +165,8 @@ def test_a_watcher_who_comes_later_is_told_the_names() -> None:
     terminal = Terminal()
     terminal.printer.known({"loop": CHILD, "data": {"parent": LOOP, "call": "d0", "task": "count the words"}})
     terminal.event("StepDone", {"text": "Nine."}, loop=CHILD, turn=INSIDE)
-    terminal.event("ToolSettled", {"call": "d0", "output": "Nine.", **SETTLED}, turn=TURN)
+    terminal.event("ToolSettled", {"call": "d0", "output": "Nine.", **DELEGATED}, turn=TURN)
     assert terminal.text.splitlines() == [
-        "── sub-agent “count the words”", "Nine.", "── main agent", "[sub-agent “count the words”: ok, 12 s]",
+        "── sub-agent “count the words”", "Nine.", "── main agent",
+        "[sub-agent “count the words”: ok]",  # since when it had worked nobody told
     ]  # fmt: skip

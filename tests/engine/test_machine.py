@@ -339,7 +339,8 @@ class Session(RuleBasedStateMachine):
         killers = {old.seq: old.killer for loop in before.loops.values() for old in loop.background}
         for loop in (each for each in self.state.loops.values() if each.id in loops):
             assert loop.turn is None or loop.turn.mark is not None, "a stop passed a turn by"
-            if loop.turn is not None and not spares and self.state.requests[loop.turn.mark].keep_background:
+            mark = None if loop.turn is None else loop.turn.mark
+            if loop.turn is not None and mark and not spares and self.state.requests[mark].keep_background:
                 started = [call for call in loop.turn.calls or () if call.status == "started" and call.child is None]
                 assert all(call.killer for call in started), "what a call will leave was forgotten at a stop"
             for each in loop.background:

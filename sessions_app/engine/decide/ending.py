@@ -189,6 +189,8 @@ def interrupted(course: Course, loop_id: str, command: EndTurn) -> None:
     }
     if alive:
         data |= held_note(course.state)
+    if request is None and command.grace_ms is not None:
+        data["grace_ms"] = command.grace_ms
     who, cause = (None, None) if request is None else (actor_from(request.actor), request.cause)
     terminal = Draft("TurnInterrupted", data, loop.id, turn.id, actor=who, cause=cause)
     finish(course, loop, terminal, rest, _outcome(why, None if who is None else who.name))

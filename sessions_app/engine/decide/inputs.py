@@ -21,7 +21,9 @@ def submit(state: State, command: Submit, context: Context) -> Decision:
     position = len(loop.inbox)
     draft = queued(loop, command.input, command.text, context.actor.agency, position, delivery=command.delivery)
     events = (draft,) if state.titled else (draft, Draft("SessionChanged", {"title": title_from(command.text)}))
-    return Decision(events, {"input": command.input, "position": position})
+    receipt = {"input": command.input, "position": position}
+    paused = sum(entry.held for entry in loop.inbox)  # of those before it, which it does not wait for (E12)
+    return Decision(events, {**receipt, "paused": paused} if paused else receipt)
 
 
 def title_from(text: str) -> str:

@@ -21,8 +21,10 @@ class Command(TerminalCommand):
         parser.add_argument("--limit", type=int, default=50, help="how many at most, newest first (default: 50)")
 
     def run(self, client: Client, options: dict[str, Any]) -> None:
-        path = f"/sessions/{options['session']}/interruptions" if options["session"] else "/interruptions"
         filters = {name: options[name] for name in ("person", "cause", "reason")}
         filters |= {"from": options["start"], "to": options["end"]}
-        items = list(client.items(path, options["limit"], **filters))
-        print_json(items) if options["json"] else print(tables.interruptions(items))
+        where = f"/sessions/{options['session']}" if options["session"] else ""
+        if options["json"]:  # turn by turn
+            print_json(list(client.items(f"{where}/interruptions", options["limit"], **filters)))
+        else:
+            print(tables.stops(client.items(f"{where}/stops", options["limit"], **filters)))

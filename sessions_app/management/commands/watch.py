@@ -38,6 +38,7 @@ class Command(TerminalCommand):
                 printer.frame(frame)
 
         def on_lost(why: str) -> None:
+            printer.interrupted()
             print(f"steerweb: {clean(why)}; trying again", file=sys.stderr)
 
         Watch(client.address, options["session"], after, on_frame).follow(on_lost, once=options["once"])

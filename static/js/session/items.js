@@ -15,7 +15,8 @@ import { counts, diffOf, drawDiff } from "./diff.js";
 import { drawFolded, drawInParts, isLong } from "./long.js";
 import { Markdown } from "./markdown.js";
 import { Output } from "./output.js";
-import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, endedByWords, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors, withoutNote } from "../words.js";
+import { facts } from "./stops.js";
+import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors, withoutNote } from "../words.js";
 
 /** @param {string} at @param {boolean} [seconds] */
 export function when(at, seconds = false) {
@@ -131,8 +132,8 @@ function reply(context) {
       setAttribute(element, "data-live", Boolean(item.live));
       text.classList.toggle("cut", Boolean(item.cut));
       setAttribute(text, "title", item.cut === "stopped" && "Cut off when the turn ended");
-      if (item.replacedBy) {
-        write(why, `Replaced by ${item.replacedBy}’s message`);
+      if (item.replacedBy || item.dropped) {
+        write(why, item.dropped ? "Not finished: begun anew by another worker" : `Replaced by ${item.replacedBy}’s message`);
         element.append(why);
       }
     },
@@ -316,47 +317,17 @@ function left() {
   return { element, draw: (item) => write(element, leftWords(item.data)) };
 }
 
-/** How many: a list or a number. @param {unknown} value */
-export const many = (value) => (Array.isArray(value) ? value.length : Number(value) || 0);
-
-/** The length of what was cut off, in characters. @param {any} cut */
-const cutLength = (cut) => (typeof cut?.text === "string" ? [...cut.text].length : cut?.text?.size || 0);
-
-/**
- * The facts of a stop, as the rule in the timeline and the receipt say them.
- * @param {any} data of TurnInterrupted
- * @returns {(HTMLElement | false)[]}
- */
-export function stopFacts(data) {
-  const cut = cutLength(data.cut_off);
-  const { ended = [], surviving = [], unknown = false } = data.processes || {};
-  const held = many(data.inputs?.held) + many(data.steers?.held ?? 0);
-  const fact = (/** @type {string} */ words, /** @type {string} */ value, colour = "") => el("span", { class: colour }, `${words} `, el("b", {}, value));
-  return [
-    data.phase === "gate" && fact("it hit", "an open approval"),
-    data.acknowledged_ms !== null && data.acknowledged_ms !== undefined && fact("worker got it in", duration(data.acknowledged_ms)),
-    fact(surviving.length || unknown ? "the turn ended in" : "everything ended in", duration(data.settled_ms)),
-    fact("kept", countOf(data.steps_kept, "step")),
-    cut > 0 && fact("cut off", countOf(cut, "character")),
-    ended.length > 0 && fact("ended", countOf(ended.length, "process", "processes")),
-    surviving.length > 0 && fact("still running", countOf(surviving.length, "process", "processes"), "bad"),
-    unknown && fact("processes", "not known to have ended", "bad"),
-    held > 0 && fact("paused", countOf(held, "message")),
-    endedByWords(data.ended_by) !== "" && el("span", {}, endedByWords(data.ended_by)),
-  ];
-}
-
 /** When a stop was asked: the moment every screen says first. A turn that nobody stopped has only its end. @param {import("./state.js").LogEvent} event */
 const askedAt = ({ at, data }) => (data.request ? new Date(Date.parse(at) - data.settled_ms).toISOString() : at);
 
 /** @returns {Drawing} */
 function stopped() {
   const head = el("div", { class: "prose" });
-  const facts = el("div", { class: "facts num" });
-  const element = el("div", { class: "rule stopped" }, head, facts);
+  const list = el("div", { class: "facts num" });
+  const element = el("div", { class: "rule stopped" }, head, list);
   return {
     element,
-    draw({ event, actor, later }) {
+    draw({ event, actor, later, numbers, phase }) {
       const { data } = event;
       element.dataset.seq = event.seq;
       const reason = later?.reason || data.reason;
@@ -364,7 +335,7 @@ function stopped() {
         head, el("strong", {}, stoppedBy(data, actor)), " at ", when(askedAt(event), true),
         ...(typeof reason === "string" && reason !== "" ? [`: “${apart(reason)}”`] : []),
       );
-      fill(facts, ...stopFacts(data), el("a", { href: `/interruptions/${event.turn}` }, "details"));
+      fill(list, ...facts(numbers, phase, data.grace_ms).map(([words, value, colour]) => el("span", { class: colour }, words && `${words} `, words ? el("b", {}, value) : value)), el("a", { href: `/interruptions/${event.turn}` }, "details"));
     },
   };
 }

@@ -3,14 +3,15 @@
  * says stopped before the terminal event says so.
  */
 import { button, el, fill, setAttribute } from "../dom.js";
-import { REASONS, actorName, apart, count as countOf, duration, endedByWords, fromDevice, startOf } from "../words.js";
+import { REASONS, actorName, apart, count as countOf, duration, fromDevice, startOf } from "../words.js";
 import { count, since } from "../clock.js";
-import { many, when } from "./items.js";
+import { when } from "./items.js";
 import { background } from "./agents.js";
+import { endedWords, gotIt, isOver, numbersOf, unproven } from "./stops.js";
 import { firstPaused, textOf } from "./queue.js";
 import { waiting } from "./strip.js";
 
-/** @typedef {import("./view.js").StopView} StopView @typedef {import("./state.js").State} State */
+/** @typedef {import("./view.js").StopView} StopView @typedef {import("./state.js").State} State @typedef {import("./stops.js").Numbers} Numbers */
 /** @typedef {{ held: number, next: string, left: number, runs: boolean, waits: { inputs: number, all: number } }} Paused how many messages, the start of the one
  *   that would go on first, how many processes run in the background, whether any agent runs, and how many messages wait for a turn, and at all */
 
@@ -59,7 +60,7 @@ export class Receipt {
     const reason = this.#reasonOf(shown, view);
     const left = background(state).length;
     const runs = Object.values(state.loops).some((loop) => loop.turn);
-    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), held, next, left, runs, reason, waits]);
+    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), numbersOf(shown), held, next, left, runs, reason, waits]);
     if (mark === this.drawn) return;
     this.drawn = mark;
     const back = this.#focused();
@@ -100,9 +101,10 @@ export class Receipt {
 
   /** @param {StopView} stop @param {Paused} paused @param {string} reason */
   #element(stop, paused, reason) {
-    const over = stop.ends.length > 0 && stop.ends.length >= stop.event.data.turns.length;
-    const receipt = el("section", { class: "receipt", "aria-label": "Stop receipt" }, this.#stages(stop, over, paused), this.#whatWaits(stop, over, paused));
-    if (over && !unproven(stop.ends)) receipt.prepend(this.#brief(stop, receipt, paused));
+    const numbers = numbersOf(stop);
+    const over = isOver(stop);
+    const receipt = el("section", { class: "receipt", "aria-label": "Stop receipt" }, this.#stages(stop, over, numbers, paused), this.#whatWaits(stop, over, numbers, paused));
+    if (over && !unproven(numbers) && !numbers.ending) receipt.prepend(this.#brief(stop, receipt, numbers, paused));
     if (over) {
       receipt.dataset.seq = String(stop.ends[stop.ends.length - 1].seq);
       receipt.append(this.#reason(stop, reason));
@@ -112,15 +114,15 @@ export class Receipt {
     return receipt;
   }
 
-  /** Its one line on a small screen, until one wants more. @param {StopView} stop @param {HTMLElement} receipt @param {Paused} paused */
-  #brief(stop, receipt, paused) {
+  /** Its one line on a small screen, until one wants more. @param {StopView} stop @param {HTMLElement} receipt @param {Numbers} numbers @param {Paused} paused */
+  #brief(stop, receipt, numbers, paused) {
     const { request } = stop.event.data;
     const what = this.only ? `${this.only.charAt(0).toUpperCase()}${this.only.slice(1)} has ended` : this.#ended(stop, paused);
     const more = button("", () => {
       if (!this.opened.delete(request)) this.opened.add(request);
       show();
     }, { kind: "quiet brief" });
-    fill(more, el("span", {}, `${what}, stopped by ${actorName(stop.event.actor)}: ${endedWords(stop.ends)}`)); // one piece: the line itself is laid out as a row
+    fill(more, el("span", {}, `${what}, stopped by ${actorName(stop.event.actor)}: ${endedWords(numbers)}`)); // one piece: the line itself is laid out as a row
     const show = () => {
       setAttribute(receipt, "data-open", this.opened.has(request));
       more.setAttribute("aria-expanded", String(this.opened.has(request)));
@@ -134,27 +136,28 @@ export class Receipt {
     return event.data.keep_background && left ? "All agents ended" : "Everything ended";
   }
 
-  /** @param {StopView} stop @param {boolean} over @param {Paused} paused */
-  #stages(stop, over, paused) {
-    const { event, acknowledged, ends } = stop;
-    const got = over ? ends.map((end) => end.data.acknowledged_ms).filter((ms) => ms !== null && ms !== undefined) : [...acknowledged.values()];
-    const gotIt = got.length > 0 && (over || got.length >= event.data.turns.length);
+  /** @param {StopView} stop @param {boolean} over @param {Numbers} numbers @param {Paused} paused */
+  #stages(stop, over, numbers, paused) {
+    const { event, acknowledged } = stop;
+    const got = [...acknowledged.values()];
+    const heard = over ? numbers.acknowledged_ms !== null : got.length > 0 && got.length >= event.data.turns.length;
+    const all = over && !numbers.ending; // what ran in the background ends with it (E13)
     const hit = Object.values(event.data.phases || {}).includes("gate") && ", while it waited for approval";
     return el(
       "ol", {},
       stage("Asked", true, el("span", {}, `${actorName(event.actor)}${fromDevice(event.actor) && `,${fromDevice(event.actor)}`}, `, when(event.at, true), hit)),
-      stage("Worker got it", gotIt, gotIt ? words(duration(Math.max(...got))) : over ? words(ends.every((end) => end.data.ended_by === "request") ? "no worker had it" : "no answer") : counted(event.at)),
-      stage(over && unproven(ends) ? "The turn ended" : this.only ? "It has ended" : this.#ended(stop, paused), over, over ? words(endedWords(ends)) : counted(event.at)),
+      stage("Worker got it", heard, over ? words(gotIt(numbers)) : heard ? words(duration(Math.max(...got))) : counted(event.at)),
+      stage(all && unproven(numbers) ? "The turn ended" : this.only ? "It has ended" : this.#ended(stop, paused), all, all ? words(endedWords(numbers)) : counted(event.at)),
     );
   }
 
-  /** @param {StopView} stop @param {boolean} over @param {Paused} paused */
-  #whatWaits(stop, over, { held, next, left, runs, waits }) {
-    const { event, ends } = stop;
+  /** @param {StopView} stop @param {boolean} over @param {Numbers} numbers @param {Paused} paused */
+  #whatWaits(stop, over, numbers, { held, next, left, runs, waits }) {
+    const { event } = stop;
     const kept = event.data.keep_background && left ? `${countOf(left, "process runs", "processes run")} on in the background, as asked. ` : "";
-    if (this.only && !held && !unproven(ends)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}${runs ? "; the other agents go on" : ""}.`, over && kept && ` ${kept}`);
+    if (this.only && !held && !unproven(numbers)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}${runs ? "; the other agents go on" : ""}.`, over && kept && ` ${kept}`);
     if (!over) return el("p", {}, before(event.data.queue, waits));
-    const line = el("p", {}, unproven(ends) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, kept, after(held, waits.inputs));
+    const line = el("p", {}, unproven(numbers) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, kept, after(held, waits.inputs));
     if (!held || !this.you.can.includes("release")) return line;
     return el("div", { class: "acts start" }, line,
       button("Send next", this.actions.sendNext, { name: `Send next: ${next}` }),
@@ -209,9 +212,6 @@ export class Receipt {
   }
 }
 
-/** Something may have outlived it. @param {import("./state.js").LogEvent[]} ends */
-const unproven = (ends) => ends.some((end) => end.data.processes?.unknown || many(end.data.processes?.surviving));
-
 /** @param {string} reason */
 const why = (reason) => el("p", { class: "prose" }, `Why: “${apart(reason)}”`);
 
@@ -226,13 +226,6 @@ function counted(at) {
   const element = el("span", { class: "num" });
   count(element, () => `${duration(Math.floor(since(at) / 100) * 100)} so far`);
   return element;
-}
-
-/** @param {import("./state.js").LogEvent[]} ends */
-function endedWords(ends) {
-  const ended = ends.reduce((sum, end) => sum + many(end.data.processes?.ended), 0);
-  const how = ends.map((end) => endedByWords(end.data.ended_by)).find(Boolean);
-  return [duration(Math.max(...ends.map((end) => end.data.settled_ms))), ended && countOf(ended, "process", "processes"), how].filter(Boolean).join(", ");
 }
 
 /** What comes after the end, of what waits. @param {string} queue @param {Paused["waits"]} waits */

@@ -11,7 +11,7 @@
  *   finished: Set<number | null>, events: LogEvent[], phase: Phase | null, cost: unknown, goesOn?: boolean, stamp: number,
  *   leaving?: { until: number | null } | null }} TurnView `goesOn`: its end is further down; `leaving`: its worker is on its way out
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, event: LogEvent, item: Item }} Block
- * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[] }} StopView
+ * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[], kills: Map<string, import("./stops.js").Kill> }} StopView `kills`: what it ended in the background, by turn and call
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
  * @typedef {{ parent: string, turn: string, key: string, call: string }} Place where a delegate's card stands: a turn of its parent, and the item in it
  * @typedef {{ id: string, task: Text, blocks: Block[], end: LogEvent | null }} AgentView a delegate with its own timeline; `end`: how its last turn ended
@@ -90,6 +90,13 @@ export class View {
     const agent = this.#agentOf(event.loop);
     if (agent) (this.#root(agent)?.events || this.strays).push(event);
     else turn?.events.push(event);
+  }
+
+  /** Keep an event with a turn that it says nothing of itself: the two are folded together. @param {LogEvent} event @param {string} id */
+  fileWith(event, id) {
+    const turn = this.turns.get(id);
+    const agent = turn && this.agents.get(turn.loop || "");
+    (agent ? this.#root(agent) : turn)?.events.push(event);
   }
 
   /** A call of the delegate tool has made an agent (G1): it stands in that call's card. @param {LogEvent} event */
@@ -563,6 +570,11 @@ function carryLive(from, to) {
   if (to.at === null) Object.assign(to, { index: from.index, input: from.input, at: from.at, headless: from.headless });
   for (const item of from.items) {
     const twin = to.keys.get(item.key);
+    if (item.dropped && !twin) { // what had been shown of a reply that nobody finished, before the note that says so
+      const note = to.items.findIndex((each) => each.key === item.dropped);
+      if (note !== -1) to.items.splice(note, 0, item);
+      if (note !== -1) to.keys.set(item.key, item);
+    }
     if (!item.live) continue;
     if (twin) Object.assign(twin, item, { stamp: stamp() });
     else {

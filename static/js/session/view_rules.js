@@ -1,5 +1,6 @@
 /** What each event type adds to the timeline; `view.js` calls these, one per type. */
-import { actorName, apart, backgroundWords, fromDevice, leftWords, modeWords, ruleSentence, thing, withdrawnWords } from "../words.js";
+import { actorName, apart, backgroundWords, fromDevice, handedOverWords, leftWords, modeWords, ruleSentence, thing, withdrawnWords } from "../words.js";
+import { isOver, numbersOf, ofTurn } from "./stops.js";
 
 /** @typedef {import("./view.js").View} View @typedef {import("./view.js").TurnView} TurnView @typedef {import("./state.js").LogEvent} LogEvent */
 
@@ -64,6 +65,34 @@ function cutOff(view, event, turn) {
     if (!text && !open) continue;
     view.put(turn, open?.key || `${prefix}:cut`, kind, { live: false, text: text || open?.said || "", cut: "stopped" });
   }
+}
+
+/**
+ * A reply that a worker left unfinished is asked for again (J4): what had been shown of it stays, struck through, since
+ * the log does not have it. @param {View} view @param {LogEvent} event @param {TurnView} turn
+ */
+function dropped(view, event, turn) {
+  for (const item of turn.items.filter((each) => each.live && each.kind !== "tool")) {
+    turn.keys.delete(item.key);
+    if (!item.said) turn.items.splice(turn.items.indexOf(item), 1);
+    else {
+      item.key = `${item.key}:${event.seq}`;
+      turn.keys.set(item.key, item);
+      view.put(turn, item.key, item.kind, { live: false, text: item.said, cut: "dropped", dropped: `n:${event.seq}` });
+    }
+  }
+}
+
+/** The stop that a command made. @param {View} view @param {LogEvent} event */
+const stopOf = (view, event) => [...view.stops.values()].find((stop) => stop.event.cause === event.cause && stop.event.actor.id === event.actor.id);
+
+/** The rule of whoever is above all others that a stop ended tells the whole. @param {View} view @param {import("./view.js").StopView | undefined} stop */
+function tellWhole(view, stop) {
+  const last = stop && isOver(stop) ? stop.ends[stop.ends.length - 1] : null;
+  const turn = last && view.turns.get(last.turn || "");
+  if (!stop || !turn) return;
+  view.put(turn, "end", "stopped", { numbers: numbersOf(stop) });
+  view.touch(turn);
 }
 
 /** How an approval ended. @param {View} view @param {LogEvent} event @param {TurnView} turn @param {Record<string, any>} end */
@@ -159,9 +188,9 @@ export const RULES = {
     phase(turn, event, turn.items.some((item) => item.state === "asked") ? "gate" : "model");
   },
   TurnHandedOver(view, event, turn) {
-    turn.items = turn.items.filter((item) => !item.live || item.kind === "tool" || !turn.keys.delete(item.key)); // a dropped reply is asked for again
+    dropped(view, event, turn);
     turn.leaving = null;
-    view.put(turn, `n:${event.seq}`, "note", { at: event.at, words: "Handed over: worker left, waits for another" });
+    view.put(turn, `n:${event.seq}`, "note", { at: event.at, words: handedOverWords(event.data) });
     phase(turn, event, "waiting");
   },
   TurnFoldedInto: (view, event, turn) => void said(view, event, turn, event.data.input, { where: "joined this turn" }),
@@ -213,7 +242,8 @@ export const RULES = {
     phase(turn, event, "model");
   },
   InterruptRequested(view, event) {
-    view.stops.set(event.data.request, { event, acknowledged: new Map(), ends: [] });
+    view.stops.set(event.data.request, { event, acknowledged: new Map(), ends: [], kills: new Map() });
+    view.fileWith(event, event.data.turns.at(-1)); // whoever is above all others
     for (const id of event.data.turns) {
       const marked = view.turns.get(id);
       if (marked && !marked.end) {
@@ -230,8 +260,10 @@ export const RULES = {
     cutOff(view, event, turn);
     ended(view, event, turn, "stopped");
     for (const item of turn.items) if (item.outcome?.outcome === "interrupted") view.put(turn, item.key, item.kind, { outcome: { ...item.outcome, cause: event.data.cause } });
-    view.stops.get(event.data.request)?.ends.push(event);
-    view.put(turn, "end", "stopped", { event, actor: event.data.request ? event.actor : null });
+    const stop = view.stops.get(event.data.request);
+    stop?.ends.push(event);
+    view.put(turn, "end", "stopped", { event, actor: event.data.request ? event.actor : null, numbers: ofTurn(event.data), phase: event.data.phase });
+    tellWhole(view, stop);
     left(view, event, turn);
   },
   TurnFailed(view, event, turn) {
@@ -256,9 +288,21 @@ export const RULES = {
       view.touch(hit);
     }
   },
+  KillRequested(view, event) {
+    if (event.data.ahead) return;
+    const stop = stopOf(view, event);
+    const of = `${event.turn} ${event.data.call}`;
+    if (!stop || stop.kills.has(of)) return;
+    stop.kills.set(of, { asked: event, left: view.background.get(of)?.processes || [], ended: null });
+    view.fileWith(event, stop.event.data.turns.at(-1));
+  },
   ProcessesEnded(view, event, turn) {
     const { call, processes } = event.data;
     const left = view.background.get(`${event.turn} ${call}`);
+    const stop = [...view.stops.values()].find((each) => each.kills.has(`${event.turn} ${call}`));
+    const kill = stop?.kills.get(`${event.turn} ${call}`);
+    if (kill) kill.ended = event;
+    tellWhole(view, stop);
     if (left) left.surviving = processes.surviving;
     if (event.data.background && !processes.surviving.length) {
       view.gone.set(`${event.turn} ${call}`, event.actor);
