@@ -1,7 +1,7 @@
 """The stop, its reason afterwards, and the end of a session. None of them waits for the outcome (see `waiting`)."""
 
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from psycopg import Cursor
@@ -30,7 +30,9 @@ WHERE CASE WHEN %(named)s::uuid[] IS NULL
   AND (%(all)s OR s.created_by_id = %(person)s)
 ORDER BY s.active_at DESC
 """
-_INTERRUPTION: Final = """SELECT session_id, loop, request, actor ->> 'id', at > now() - interval '1 day'
+REASON_AGE: Final = timedelta(days=1)
+"""How long after a stop its reason can be given."""
+_INTERRUPTION: Final = """SELECT session_id, loop, request, actor ->> 'id', at > now() - %s::interval
     FROM interruption WHERE id = %s"""
 
 
@@ -148,7 +150,7 @@ def give_reason(principal: Principal, interruption: str, command: str, reason: s
     """Say within a day why one stopped a turn; its author only (B6): `{id, seq}`."""
     interruption = known_id(interruption, "not_found", "There is no such interruption.")
     with db.cursor("read") as cur:
-        row = cur.execute(_INTERRUPTION, (interruption,)).fetchone()
+        row = cur.execute(_INTERRUPTION, (REASON_AGE, interruption)).fetchone()
         if row is None:
             raise Refused("not_found", "There is no such interruption.")
         require(cur, principal, str(row[0]), "read")

@@ -1,7 +1,7 @@
 """The pages about stops: every one in a table, and each in full."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from sessions_app.control.stopping import REASON_AGE
 from sessions_app.log import listing, read, stops, watching
 from sessions_app.log.frames import audience_of
 from sessions_app.models import Session
@@ -28,7 +29,6 @@ CAUSES: Final = (
 FILTERS: Final = ("person", "cause", "reason", "q", "cursor")
 AROUND_BEFORE: Final = 60
 AROUND_AFTER: Final = 20
-REASON_AGE: Final = timedelta(days=1)
 """How many events before and after a stop its page looks at."""
 LOOK_FOR_PAUSES: Final = 200
 

@@ -108,7 +108,7 @@ async def test_without_a_good_credential_a_socket_gets_no_frame_and_4401(web: St
         async with opened(web.url, f"/ws/sessions/{world.session}/") as socket:
             if first is not None:
                 await socket.connection.send(first)
-            return await socket.closed(10), len(socket.frames)
+            return await socket.closed(), len(socket.frames)
 
     wrong = (
         '{"t":"auth","token":"no"}',
@@ -124,9 +124,9 @@ async def test_without_a_good_credential_a_socket_gets_no_frame_and_4401(web: St
 async def test_a_dead_cookie_or_token_is_4401_at_once(web: Stack, world: World) -> None:
     path = f"/ws/sessions/{world.session}/"
     async with opened(web.url, path, cookie="x" * 32) as socket:
-        assert await socket.closed(3) == 4401
+        assert await socket.closed() == 4401
     async with opened(web.url, path, token="sw_" + "x" * 43, cookie=cookie_of("ana")) as socket:
-        assert await socket.closed(3) == 4401
+        assert await socket.closed() == 4401
     assert socket.frames == []
 
 
@@ -160,7 +160,7 @@ async def watching(web: Stack, world: World) -> AsyncIterator[tuple[Socket, Sock
 async def test_who_is_removed_gets_nothing_more(world: World, watching: tuple[Socket, Socket, Socket]) -> None:
     ana, ben, kim = watching
     control.set_member(world.owner, world.session, new_id(), person="kim", role=None)
-    assert await kim.closed(5) == 4403
+    assert await kim.closed() == 4403
     heard = len(kim.frames)
     world.submit("secret")
     await ana.until(lambda: ana.events("InputQueued"), "the others go on")
@@ -177,7 +177,7 @@ async def test_who_becomes_an_observer_watches_on_and_is_refused(
     control.set_member(world.owner, world.session, new_id(), person="ben", role="observer")
     answer = await ben.ask("steer", text="left")
     assert (answer["t"], answer["code"]) == ("error", "not_allowed")
-    await ben.until(lambda: ben.of("you"), "the new role", 5)
+    await ben.until(lambda: ben.of("you"), "the new role")
     assert (ben.of("you")[0]["you"]["role"], ben.of("you")[0]["you"]["can"]) == ("observer", [])
     for verb, fields in (
         ("submit", {"text": "x"}), ("steer", {"text": "x"}), ("interrupt", {}), ("release", {}),
@@ -205,6 +205,6 @@ async def test_a_credential_that_ends_closes_its_socket_within_five_seconds(
         suspend(Person.objects.get(username="kim2"))
         for gone in (ben, kim, other):
             assert (await gone.ask("steer", text="still here?"))["code"] == "unauthenticated"
-        assert [await gone.closed(7) for gone in (ben, kim, other)] == [4401] * 3
+        assert [await gone.closed() for gone in (ben, kim, other)] == [4401] * 3
         world.submit("goes on")
         await ana.until(lambda: ana.events("InputQueued"), "the others")
