@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import gettempdir
 
-from sessions_app.bench import appends, fanout, machine, starts, stops
+from sessions_app.bench import appends, fanout, machine, pages, starts, stops
 from sessions_app.bench.model import Model
 from sessions_app.bench.report import Report
 from sessions_app.bench.stage import Stage
@@ -20,9 +20,9 @@ def run(parts: Collection[str], say: Callable[[str], None], *, quick: bool) -> R
     if "start" in parts:
         say("Starting and stopping `up` ...")
         started = starts.measure(quick=quick)
-    if not {"stop", "append", "fanout"} & set(parts):
+    if not {"stop", "append", "page", "fanout"} & set(parts):
         return Report(at, quick, described, start=started)
-    appended = stopped = fanned = None
+    appended = stopped = paged = fanned = None
     say("Starting servers in a temporary directory ...")
     with bind("127.0.0.1", 0) as listener:
         model = Model(listener)
@@ -30,10 +30,15 @@ def run(parts: Collection[str], say: Callable[[str], None], *, quick: bool) -> R
             if "append" in parts:  # before a worker runs
                 say("Appending ...")
                 appended = appends.measure(stage, quick=quick)
+            if "page" in parts and not pages.possible():
+                say("Pages are left out: that needs Playwright and a Chromium.")
+            elif "page" in parts:  # before a worker runs
+                say("Opening a long session in Chromium ...")
+                paged = pages.measure(stage, quick=quick)
             if "fanout" in parts:
                 say("Sending deltas to watchers ...")
                 fanned = fanout.measure(stage, model, quick=quick)
             if "stop" in parts:
                 say("Stopping commands and streams ...")
                 stopped = stops.measure(stage, model, quick=quick)
-    return Report(at, quick, described, stopped, appended, fanned, started)
+    return Report(at, quick, described, stopped, appended, paged, fanned, started)

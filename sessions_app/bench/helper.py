@@ -16,14 +16,21 @@ from steerweb.services import ServiceError
 from steerweb.services.process import Identity, launcher_argv
 
 LONGEST_S: Final = 90.0
-"""A helper that has not ended by itself after so long is ended; then whoever waits for its line hears of it."""
+"""A helper that has not ended by itself after so long, or what it is given, is ended; then whoever waits for its line
+hears of it."""
 
 
 class Helper:
     """One process; a context manager that ends it. `pass_fds` stay open in it under the same numbers."""
 
     def __init__(
-        self, module: str, *arguments: str, env: Mapping[str, str], log: Path, pass_fds: Sequence[int] = ()
+        self,
+        module: str,
+        *arguments: str,
+        env: Mapping[str, str],
+        log: Path,
+        pass_fds: Sequence[int] = (),
+        longest_s: float = LONGEST_S,
     ) -> None:
         self._log = log
         with log.open("ab") as errors:
@@ -31,7 +38,7 @@ class Helper:
                 launcher_argv(module_line(f"sessions_app.bench.{module}", *arguments), Identity.SELF, signal.SIGKILL),
                 env=dict(env), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, pass_fds=tuple(pass_fds),
             )  # fmt: skip
-        self._limit = threading.Timer(LONGEST_S, self._process.kill)
+        self._limit = threading.Timer(longest_s, self._process.kill)
         self._limit.daemon = True
         self._limit.start()
 

@@ -8,11 +8,12 @@ from sessions_app.bench.appends import Appends, Rates
 from sessions_app.bench.fanout import Fanout, Flow
 from sessions_app.bench.figures import Spread
 from sessions_app.bench.machine import Machine
+from sessions_app.bench.pages import PER_S, SLOWER, Pages
 from sessions_app.bench.starts import Starts
 from sessions_app.bench.stops import Stops
 from sessions_app.cli.tables import table
 
-PARTS: Final = ("stop", "append", "fanout", "start")
+PARTS: Final = ("stop", "append", "page", "fanout", "start")
 """What can be measured, each a field of the report."""
 HEAD: Final = ("what", "p50", "p99", "beside it")
 Row = tuple[str, str, str, str]
@@ -27,6 +28,7 @@ class Report:
     machine: Machine
     stop: Stops | None = None
     append: Appends | None = None
+    page: Pages | None = None
     fanout: Fanout | None = None
     start: Starts | None = None
 
@@ -37,6 +39,8 @@ class Report:
         if self.append is not None:
             yield _rates(self.append.one)
             yield _rates(self.append.many)
+        if self.page is not None:
+            yield from _page(self.page)
         if self.fanout is not None:
             yield from _fanout(self.fanout)
         if self.start is not None:
@@ -64,6 +68,21 @@ def _rates(found: Rates) -> Row:
     name = "append in one session" if found.sessions == 1 else f"append in {found.sessions} sessions"
     bare = f"{found.ours_per_s:.0f}/s; the same SQL alone {found.bare_per_s:.0f}/s: {found.ratio:.2f} of it"
     return name, *_times(found.ours_ms), bare
+
+
+def _page(found: Pages) -> Iterator[Row]:
+    name, slowed = f"a session of {found.events:,} events", f"on a {SLOWER} times slower CPU"
+    yield f"{name}: first contentful paint", *_times(found.paint_ms), f"{found.paint_ms.n} tries"
+    yield f"{name}: live", *_times(found.live_ms), f"{found.live_ms.n} tries"
+    yield f"{name}: a jump to a turn", *_times(found.jump_ms), f"{found.jump_ms.n} tries"
+    yield f"a key while {PER_S} deltas/s stream", *_times(found.key_ms), f"{found.key_ms.n} tries"
+    for what, longest in (
+        ("it opens", found.longest_open_ms), ("one jumps", found.longest_jump_ms),
+        (f"{found.lines:,} lines stream in", found.longest_lines_ms),
+    ):  # fmt: skip
+        yield f"longest task while {what}", "", _ms(longest), slowed
+    grew = f"{found.heap_before_mib:.1f} MiB before, {found.nodes_after:,} elements after"
+    yield f"heap after {found.deltas:,} deltas", f"{found.heap_after_mib:.1f} MiB", "", grew
 
 
 def _fanout(found: Fanout) -> Iterator[Row]:

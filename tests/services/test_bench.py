@@ -20,7 +20,7 @@ from tests.support.services import REPOSITORY
 def bench(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "steerweb", "bench", *arguments],
-        env={**os.environ, **env}, cwd=REPOSITORY, capture_output=True, text=True, timeout=170, check=False,
+        env={**os.environ, **env}, cwd=REPOSITORY, capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
 
 
@@ -49,10 +49,21 @@ def test_a_quick_run_tells_what_an_append_costs_and_leaves_nothing_behind(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_quick_run_tells_what_a_page_costs() -> None:
+    done = bench("--quick", "--only", "page", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["page"]
+    assert (told["events"] > 1000, told["lines"], told["deltas"]) == (True, 2000, 2000)
+    for name in ("paint_ms", "live_ms", "jump_ms", "key_ms"):
+        check_spread(told[name])
+    assert told["paint_ms"]["p50"] < told["live_ms"]["p50"]
+    assert 0 < told["heap_before_mib"]
+
+
 def test_a_part_that_does_not_exist_is_named_with_those_that_do() -> None:
     done = bench("--only", "append,speed")
     assert done.returncode == 2
-    assert "'append,speed' is not a choice of stop, append, fanout, start" in done.stderr
+    assert "'append,speed' is not a choice of stop, append, page, fanout, start" in done.stderr
 
 
 def test_the_spread_of_thirty_tries_is_their_median_and_their_worst() -> None:

@@ -1,44 +1,17 @@
 """The browser of the tests: found on this machine, or installed by `python -m tests.support.chromium`.
 
-In this order: CHROMIUM, an installed Chromium or Chrome, Playwright's own; where there is none, the distribution's
-package (as root with apt-get), else Playwright's download.
+Where `sessions_app.bench.browser` finds none, it is the distribution's package (as root with apt-get), else
+Playwright's download.
 """
 
 import os
 import shutil
 import subprocess
 import sys
-from functools import cache
-from pathlib import Path
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+from sessions_app.bench.browser import find_chromium
 
-
-def works(program: str) -> bool:
-    """Whether it starts (Ubuntu's package chromium-browser may be only a hint to another installer)."""
-    try:
-        done = subprocess.run([program, "--version"], capture_output=True, timeout=60, check=False)
-    except OSError:
-        return False
-    return done.returncode == 0
-
-
-def _playwrights_own() -> str | None:
-    base = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
-    folder = Path(base) if base else Path.home() / ".cache" / "ms-playwright"
-    found = sorted(
-        (*folder.glob("chromium-*/chrome-linux*/chrome"), *folder.glob("chromium_*/chrome-linux*/headless_shell"))
-    )
-    return str(found[-1]) if found else None
-
-
-@cache
-def find_chromium() -> str | None:
-    """The path of a browser that starts, for Playwright's `executable_path`; None when there is none."""
-    if given := os.environ.get("CHROMIUM"):
-        return given if works(given) else None
-    candidates = [*(shutil.which(name) for name in NAMES), _playwrights_own()]
-    return next((candidate for candidate in candidates if candidate and works(candidate)), None)
+__all__ = ["find_chromium"]
 
 
 def install() -> str | None:
