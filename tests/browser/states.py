@@ -26,8 +26,8 @@ def streaming(world: World) -> None:
 
 def in_a_tool(world: World) -> None:
     world.start("Run the tests")
-    world.plan("c1", text="I run them.")
-    world.start_tool("c1")
+    world.plan("c1", text="I run them.", command="make test")
+    world.start_tool("c1", command="make test")
     Stream(world, "tool", "c1").say("\x1b[32m212 passed\x1b[0m, \x1b[31m1 failed\x1b[0m\n")
 
 
@@ -59,8 +59,8 @@ def handed_over(world: World) -> None:
 
 def stopping(world: World) -> None:
     world.start("Run the tests")
-    world.plan("c1")
-    world.start_tool("c1")
+    world.plan("c1", command="make test")
+    world.start_tool("c1", command="make test")
     world.stop(person("ana", "phone"), reason="wrong branch")
 
 
@@ -82,7 +82,7 @@ def paused(world: World) -> None:
 
 def failed(world: World) -> None:
     world.start("Run the tests")
-    world.report(commands.Fail(world.turn, world.epoch, "provider_error", "The provider answered 500 five times."))
+    world.report(commands.Fail(world.turn, world.epoch, "provider_error", "OpenAI answered with an error (500)."))
 
 
 def worker_died(world: World) -> None:

@@ -70,7 +70,7 @@ def test_an_open_approval_is_on_every_screen_and_allowing_it_takes_it_away_every
     live(listed)
     for page in (desk, phone, kim):
         expect(card(page)).to_contain_text("May it run this command?")
-        expect(card(page).locator(".command")).to_have_text("echo c1")
+        expect(card(page).locator(".command")).to_have_text("git push origin")
         expect(card(page)).to_contain_text(re.compile(r"asked \d+ s ago"))
         expect(page.locator("#state")).to_have_text(re.compile(r"Waiting for approval, \d+ s"))
         expect(page.locator("#state")).to_have_attribute("data-is", "waiting")
@@ -227,8 +227,8 @@ def test_a_stop_closes_it_everywhere_and_says_that_it_hit_an_approval(screens: O
     assert not decisions(world)
     turn = world.events("TurnInterrupted")[0].turn
     page = opened.open("ana", f"/interruptions/{turn}")
-    expect(page.locator("main")).to_contain_text("Asked for approval: echo c1")
-    expect(page.locator("dt:text-is('Approvals closed') + dd")).to_have_text("echo c1")
+    expect(page.locator("main")).to_contain_text("Asked for approval: git push origin")
+    expect(page.locator("dt:text-is('Approvals closed') + dd")).to_have_text("git push origin")
 
 
 @pytest.mark.rule("D11")
@@ -308,7 +308,7 @@ def test_who_has_scrolled_up_on_a_phone_sees_it_in_brief(screens: Open) -> None:
     expect(card(page).get_by_role("button", name="Deny")).to_be_in_viewport()
     page.locator("#line").evaluate("line => line.scrollTo(0, 300)")
     expect(card(page).get_by_role("button", name="Allow once")).to_be_hidden()
-    expect(card(page).locator(".brief code")).to_have_text("echo c1")
+    expect(card(page).locator(".brief code")).to_have_text("git push origin")
     expect(card(page)).to_be_in_viewport()
     press(page, "Show what it asks")
     expect(card(page).get_by_role("button", name="Deny")).to_be_in_viewport()
@@ -319,7 +319,7 @@ def test_without_scripts_it_is_read_and_answered(screens: Open) -> None:
     opened, (world, _) = screens(), asking()
     observe(world, "kim")
     kim = opened.open("kim", f"/s/{world.session}", java_script_enabled=False)
-    expect(kim.locator(".ask")).to_contain_text("echo c1")
+    expect(kim.locator(".ask")).to_contain_text("git push origin")
     assert kim.locator(".ask button").count() == 0
     late = opened.open("ana", f"/s/{world.session}", "phone", java_script_enabled=False)
     page = opened.open("ana", f"/s/{world.session}", java_script_enabled=False)

@@ -7,11 +7,15 @@ from typing import Final
 import pytest
 from playwright.sync_api import Page, expect
 
+from sessions_app import control
+from sessions_app.engine import commands
+from sessions_app.ids import new_id
 from sessions_app.people.accounts import create_person
-from tests.browser.screens import SIZES, Screens, live
+from tests.browser.screens import SIZES, Screens, live, observe
 from tests.browser.test_agents import TASKS, at_work, card, together
 from tests.browser.test_agents_waiting import asking
 from tests.browser.test_controls import left_running
+from tests.browser.test_layout import fits
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
@@ -187,3 +191,39 @@ def test_an_empty_list_names_what_one_can_do_in_a_browser(screens: Open) -> None
     admin = opened.open("root", "/")
     admin.get_by_role("link", name="Make an account for them").click()
     expect(admin.get_by_role("heading", name=re.compile("Add", re.IGNORECASE)).first).to_be_visible()
+
+
+@pytest.mark.scenario("D20")
+def test_who_watches_is_said_in_words_and_not_only_by_faces(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    observe(world, "kim")
+    page = opened.session("ana", world)
+    expect(page.locator("#watching")).to_contain_text("Only you watch")
+    opened.session("kim", world)
+    expect(page.locator("#watching")).to_contain_text("2 watching")
+    phone = opened.session("ana", world, "phone")
+    expect(phone.locator("#watching .icon")).to_be_visible()
+    fits(phone, SIZES["phone"]["viewport"]["width"])
+
+
+def test_a_closed_session_says_so_once_and_claims_nothing_live(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    page = opened.session("ana", world)
+    control.close(world.owner, world.session, new_id())
+    expect(page.locator("#state")).to_have_text("Closed")
+    expect(page.locator("#connection")).to_be_hidden()
+    expect(page.locator("#timeline")).to_contain_text("ana closes this session")
+
+
+def test_a_stop_that_proved_nothing_promises_no_rest(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    page = opened.session("ana", world)
+    world.start("run it")
+    world.plan("c1")
+    world.start_tool("c1")
+    world.stop()
+    world.end(settlements={"c1": commands.Settlement("lost")}, unknown=True)
+    receipt = page.locator(".receipt[data-over]")
+    expect(receipt).to_contain_text("Processes may still be running.")
+    expect(receipt).not_to_contain_text("everything that waits")
+    expect(receipt).to_contain_text("No message waits.")

@@ -57,7 +57,7 @@ def test_an_open_approval_reaches_the_owners_device_encrypted_and_signed(service
     assert len(message.headers["topic"]) <= 32
     assert message.data == {
         "kind": "approval", "session": world.session, "seq": world.events("GateOpened")[0].seq, "title": "A test",
-        "body": "May it run this command? echo c1", "gate": gate, "url": f"/s/{world.session}#ask-{gate}",
+        "body": "May it run this command? git push origin", "gate": gate, "url": f"/s/{world.session}#ask-{gate}",
         "actions": ["allow", "deny", "stop"], "queue": "hold",
     }  # fmt: skip
     assert notes() == [("approval", "sent")]

@@ -106,8 +106,8 @@ class World:
         """A running turn whose call waits for an answer; the gate's id."""
         control.set_mode(self.owner, self.session, new_id(), mode="ask")
         self.start("publish it")
-        self.plan(call)
-        return str(self.start_tool(call, commands.Effect("command", command))["gate"])
+        self.plan(call, command=command)
+        return str(self.start_tool(call, commands.Effect("command", command), command)["gate"])
 
     def settle(self, call: str, outcome: Any = "ok", output: str = "") -> dict[str, Any]:
         settlement = commands.Settlement(outcome, output)

@@ -161,7 +161,7 @@ export class Composer {
     else if (waits) write(this.hint, waitsHint(this.target ? "this sub-agent" : "the main agent", this.way));
     else if (phase?.is === "gate") write(this.hint, this.way === "urgent" ? "Lands instead of what is being asked" : "Lands after the approval");
     else if (phase?.is === "tool") count(this.hint, () => `${this.way === "urgent" ? "Skips the rest, lands" : "Lands"} after this ${thing(phase.tool || "")}, ${counting(since(phase.at))} so far`);
-    else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Lands before the next step; a final answer yields to it");
+    else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Read before the next step; if this is the last answer, it is replaced");
   }
 
   /** The message just sent still waits for what the receipt says; its event may come after its receipt. @param {State} state */
@@ -359,7 +359,7 @@ function waitsHint(whom, way) {
 function idleHint(state) {
   if (stopping(state)) return "Waits until the stop has ended";
   const { held, inputs } = waiting(state);
-  if (inputs) return `Waits behind ${countOf(inputs, "message")}`;
+  if (inputs) return `Your message waits behind ${countOf(inputs, "other message")}`;
   if (held) return `Starts a turn now; ${countOf(held, "paused message stays", "paused messages stay")} paused`;
   return "Starts a turn";
 }

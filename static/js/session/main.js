@@ -163,7 +163,7 @@ const FRAMES = {
     onYou(frame.you);
     early = frame.live.steps.slice();
     for (const phase of frame.live.phases) view.setPhase(phase);
-    drawPresence(byId("watching"), frame.live.presence);
+    drawPresence(byId("watching"), frame.live.presence, you.id);
     view.meet(frame.live.presence);
   },
   caught_up() {
@@ -177,7 +177,7 @@ const FRAMES = {
   retrying: (frame) => view.setPhase({ ...frame, phase: "retry" }),
   leaving: (frame) => view.leaving(frame.turn, frame.grace_ms),
   presence(frame) {
-    drawPresence(byId("watching"), frame.people);
+    drawPresence(byId("watching"), frame.people, you.id);
     view.meet(frame.people);
   },
   you: (frame) => onYou(frame.you),

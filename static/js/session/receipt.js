@@ -157,7 +157,7 @@ export class Receipt {
     const kept = event.data.keep_background && left ? `${countOf(left, "process runs", "processes run")} on in the background, as asked. ` : "";
     if (this.only && !held && !unproven(numbers)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}${runs ? "; the other agents go on" : ""}.`, over && kept && ` ${kept}`);
     if (!over) return el("p", {}, before(event.data.queue, waits));
-    const line = el("p", {}, unproven(numbers) ? el("b", { class: "bad" }, "Processes may still be running, so everything that waits is paused. ") : null, kept, after(held, waits.inputs));
+    const line = el("p", {}, unproven(numbers) ? el("b", { class: "bad" }, held ? "Processes may still be running, so everything that waits is paused. " : "Processes may still be running. ") : null, kept, after(held, waits.inputs));
     if (!held || !this.you.can.includes("release")) return line;
     return el("div", { class: "acts start" }, line,
       button("Send next", this.actions.sendNext, { name: `Send next: ${next}` }),
@@ -240,5 +240,5 @@ function before(queue, { inputs, all }) {
 function after(held, inputs) {
   if (held) return `${countOf(held, "message stays", "messages stay")} paused, nothing starts by itself.`;
   if (inputs) return `${countOf(inputs, "message waits", "messages wait")} and will start without anybody’s doing.`;
-  return "Nothing waits. The conversation and all finished steps are kept.";
+  return "The conversation and all finished steps are kept. No message waits.";
 }

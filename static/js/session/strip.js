@@ -163,6 +163,7 @@ export class Strip {
       write(this.words, words());
     }
     this.#drawPaused(waiting(state).held, described);
+    this.connection.hidden = state.status === "closed" && status === "live"; // nothing is to come any more
     const [text, is] = status === "live" && delayed ? ["Live updates delayed", "delayed"] : CONNECTIONS[status];
     write(this.connection, text);
     this.connection.dataset.is = is;

@@ -149,7 +149,7 @@ export const RULES = {
   SessionChanged(view, event) {
     const made = event.cause !== null && event.cause === view.queuedBy; // by the server, from the first message
     if (event.data.title && !made) view.note(event, { words: `${actorName(event.actor)} named this session `, quote: event.data.title });
-    if (event.data.closing) view.note(event, { words: `${actorName(event.actor)} is closing this session` });
+    if (event.data.closing) view.note(event, { words: `${actorName(event.actor)} closes this session` });
   },
   SessionClosed(view, event) {
     view.closed = true;
