@@ -8,8 +8,9 @@ STAMP := $(VENV)/.installed-$(shell echo "$(CURDIR)" | cksum | cut -d' ' -f1)
 ARGS ?=
 # The checker of the pages' scripts; nothing that runs needs Node.
 TYPESCRIPT := 5.9.3
-# Two test processes, each with its own servers; whole files stay together, as a stack is a heavy thing.
-JOBS ?= 2
+# Three test processes, each with its own servers: two cores are then never idle while one waits for a lease. Whole files
+# stay together, as a stack is a heavy thing.
+JOBS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check bench lock setup browser

@@ -185,7 +185,7 @@ def _notify_marks(cur: Cursor[Row], locked: Locked, appended: Appended) -> None:
         message: dict[str, Any] = {}
         if event.type == "InterruptRequested" and event.data["turns"]:
             message = {"session": locked.session, "request": event.data["request"], "turns": event.data["turns"]}
-        elif event.type == "KillRequested" and "ahead" not in event.data:
+        elif event.type == "KillRequested":
             message = {"session": locked.session, "calls": [[event.turn, event.data["call"]]]}
         if message:
             cur.execute("SELECT pg_notify(%s, %s)", (STOP_CHANNEL, orjson.dumps(message).decode()))

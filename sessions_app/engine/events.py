@@ -127,7 +127,8 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ("reason", "cut_off.text", "cut_off.reasoning", "processes.ended[].command", "processes.surviving[].command"),
     ),
     "InterruptReasonGiven": Shape(("request", "turn", "reason", "replaced"), ("reason",)),
-    "KillRequested": Shape(("call", "ahead")),
+    "KillRequested": Shape(("call",)),
+    "KeepRevoked": Shape(("call",)),
     "ProcessesEnded": Shape(
         ("call", "processes", "background", "why", "replaced"),
         ("processes.ended[].command", "processes.surviving[].command"),

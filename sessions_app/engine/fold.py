@@ -270,10 +270,16 @@ def _without_delegates(turn: Turn, event: Event) -> Turn:
     return _without_wait(turn, event)
 
 
+def _killer(event: Event) -> dict[str, object]:
+    return {"actor": dict(event.actor.json()), "cause": event.cause}
+
+
+def _keep_revoked(state: State, event: Event) -> State:
+    return _change_call(state, event, lambda call: replace(call, killer=_killer(event)))
+
+
 def _kill_requested(state: State, event: Event) -> State:
-    loop, killer = _loop(state, event), {"actor": dict(event.actor.json()), "cause": event.cause}
-    if event.data.get("ahead"):
-        return _change_call(state, event, lambda call: replace(call, killer=killer))
+    loop, killer = _loop(state, event), _killer(event)
     background = tuple(
         replace(each, killer=killer) if _names(event, each) and each.killer is None else each
         for each in loop.background
@@ -474,6 +480,7 @@ _RULES: Final[dict[str, Callable[[State, Event], State]]] = {
     "ToolStarted": _tool_started,
     "ToolSettled": _tool_settled,
     "KillRequested": _kill_requested,
+    "KeepRevoked": _keep_revoked,
     "ProcessesEnded": _processes_ended,
     "GateOpened": _gate_opened,
     "GateResolved": _gate_resolved,

@@ -57,8 +57,8 @@ class Call:
     """A call of the planned step, in reply order (C2).
 
     `answer` is None while nobody has been asked about it; `seq` is the event that asked, answered or closed; `child` is
-    the loop that a started call of the delegate tool waits for (G1). `killer` has asked ahead for the end of what it
-    will leave running (E13): `{actor, cause}`.
+    the loop that a started call of the delegate tool waits for (G1). `killer` wants whatever it will leave running to
+    end (E13): `{actor, cause}`.
     """
 
     call: str

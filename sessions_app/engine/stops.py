@@ -153,7 +153,7 @@ class Stops:
                 return self.by_request.setdefault(data["request"], Stop(event))
             case "ToolSettled" if (data.get("processes") or {}).get("background"):
                 self._left[event["turn"], data["call"]] = data["processes"]["background"]
-            case "KillRequested" if not data.get("ahead"):
+            case "KillRequested":
                 stop = next((each for each in self.by_request.values() if _same(each.asked, event)), None)
                 if stop is not None:
                     call = event["turn"], data["call"]

@@ -31,7 +31,7 @@ from sessions_app.people.roles import require
 _MINE: Final = "SELECT session_id FROM member WHERE person_id = %s"
 # That somebody wants something in the background ended, or that it ended unasked with its worker: as `event_kills` has
 # it.
-_KILL: Final = """(e.type = 'KillRequested' AND position('"ahead":true'::bytea IN e.facts) = 0
+_KILL: Final = """(e.type = 'KillRequested'
     OR e.type = 'ProcessesEnded' AND position('"why":"worker_'::bytea IN e.facts) > 0)"""
 # What the same command caused, found by `event_stops`. People choose their commands' ids, unique for each of them only
 # (A4).
@@ -72,8 +72,7 @@ _KILLS: Final = """SELECT i.session_id::text, i.seq, e.seq, e.turn::text, e.fact
     JOIN event o ON o.session_id = i.session_id AND o.seq = i.seq
     JOIN LATERAL (
         SELECT e.seq, e.at, e.turn, e.facts FROM event e WHERE e.session_id = o.session_id AND e.cause = o.cause
-            AND e.type = 'KillRequested' AND position('"ahead":true'::bytea IN e.facts) = 0
-            AND e.actor::jsonb->>'id' = o.actor::jsonb->>'id'
+            AND e.type = 'KillRequested' AND e.actor::jsonb->>'id' = o.actor::jsonb->>'id'
         UNION ALL SELECT o.seq, o.at, o.turn, o.facts WHERE o.type = 'ProcessesEnded'
     ) e ON true {mine} ORDER BY e.at, e.seq""".replace("{mine}", listing.MINE)
 _TELLING: Final = ["ToolStarted", "ToolSettled", "KillRequested", "ProcessesEnded"]

@@ -402,7 +402,7 @@ def background_is_listed_until_it_has_ended(log: list[Event], state: State) -> N
     A delegate that ends with its parent is stopped by nobody; its background goes when it closes.
     """
     listed: dict[tuple[str | None, str], Event | None] = {}
-    ahead: dict[tuple[str | None, str], Event] = {}
+    revoked: dict[tuple[str | None, str], Event] = {}
     running: set[tuple[str | None, str]] = set()
     spares = {
         event.data["request"]
@@ -417,13 +417,12 @@ def background_is_listed_until_it_has_ended(log: list[Event], state: State) -> N
             running.discard(key)
             if event.data["processes"]["background"]:
                 listed[key] = None
-        elif event.type == "KillRequested" and event.data.get("ahead"):
-            assert key in running and key not in ahead, "a kill ahead of what does not run, or a second one"
-            ahead[key] = event
+        elif event.type == "KeepRevoked":
+            assert key in running and key not in revoked, "of what does not run, or a second time"
+            revoked[key] = event
         elif event.type == "KillRequested":
-            assert key not in ahead or (event.actor, event.cause) == (ahead[key].actor, ahead[key].cause), (
-                "another's kill"
-            )
+            first = revoked.get(key, event)
+            assert (event.actor, event.cause) == (first.actor, first.cause), "another's kill"
             assert key in listed, "a kill of what does not run"
             assert listed[key] is None, "a second killer"
             listed[key] = event
@@ -434,7 +433,7 @@ def background_is_listed_until_it_has_ended(log: list[Event], state: State) -> N
                 del listed[key]
         elif event.type == "TurnInterrupted" and event.data.get("request"):
             left = [at for at, killer in listed.items() if at[0] == event.turn and killer is None]
-            forgotten = [at for at in left if at in ahead or event.data["request"] not in spares]
+            forgotten = [at for at in left if at in revoked or event.data["request"] not in spares]
             assert not forgotten, f"background was forgotten at a stop: {forgotten}"
     now = {(each.turn, each.call): each.killer is not None for loop in state.loops.values() for each in loop.background}
     assert now == {key: killer is not None for key, killer in listed.items()}, "background is not what is listed"

@@ -322,16 +322,16 @@ def test_a_second_stop_ends_what_a_call_is_yet_to_leave_though_the_first_one_spa
     memory.call("a")
     memory.stop(ANA, keep_background=True)
     memory.stop(BEN, keep_background=True)
-    assert not memory.events("KillRequested")
+    assert not memory.events("KeepRevoked")
     receipt = memory.stop(BEN)
     assert (receipt["joined"], receipt.get("background")) == (True, None)
     before = len(memory.log)
     memory.stop(ANA)
     assert len(memory.log) == before
     memory.end(settlements={"a": c.Settlement("ok", "serving", processes=KEPT)})
-    ahead, killed = memory.events("KillRequested")
-    assert (ahead.data, killed.data) == ({"call": "a", "ahead": True}, {"call": "a"})
-    assert (ahead.actor, killed.actor, ahead.turn, killed.cause) == (BEN, BEN, turn, ahead.cause)
+    (revoked,), (killed,) = memory.events("KeepRevoked"), memory.events("KillRequested")
+    assert (revoked.data, killed.data) == ({"call": "a"}, {"call": "a"})
+    assert (revoked.actor, killed.actor, revoked.turn, killed.cause) == (BEN, BEN, turn, revoked.cause)
     assert memory.loop.background[0].killer is not None
     check(memory)
 
@@ -347,12 +347,12 @@ def test_a_wider_stop_reaches_what_the_calls_under_a_narrower_one_are_yet_to_lea
     memory.call("a")
     memory.do(c.Interrupt("r1", memory.at, None, keep_background=True), ANA)
     memory.do(c.Interrupt("r2"), BEN)
-    (ahead,) = memory.events("KillRequested")
-    assert (ahead.actor, ahead.loop, ahead.data) == (BEN, memory.at, {"call": "a", "ahead": True})
+    (revoked,) = memory.events("KeepRevoked")
+    assert (revoked.actor, revoked.loop, revoked.data) == (BEN, memory.at, {"call": "a"})
 
 
 @pytest.mark.rule("E13")
-def test_a_kill_ahead_comes_to_nothing_where_nothing_is_left() -> None:
+def test_a_revoked_keeping_comes_to_nothing_where_nothing_is_left() -> None:
     memory = Memory()
     memory.start()
     memory.plan("a")
@@ -360,5 +360,5 @@ def test_a_kill_ahead_comes_to_nothing_where_nothing_is_left() -> None:
     memory.stop(ANA, keep_background=True)
     memory.stop(BEN)
     memory.end()
-    assert (len(memory.events("KillRequested")), memory.loop.background) == (1, ())
+    assert (len(memory.events("KeepRevoked")), memory.events("KillRequested"), memory.loop.background) == (1, [], ())
     check(memory)

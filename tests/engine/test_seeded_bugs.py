@@ -238,7 +238,7 @@ def background_forgotten_at_a_stop(patch: Patch) -> None:
 
 
 def background_yet_to_come_forgotten_by_a_stop_that_joins(patch: Patch) -> None:
-    patch.setattr(interrupting, "_ahead", lambda state, command, targets: [])
+    patch.setattr(interrupting, "_revoked", lambda state, command, targets: [])
 
 
 def background_forgotten_when_it_settles_into_a_stop(patch: Patch) -> None:

@@ -25,7 +25,7 @@ from sessions_app.engine.decide.ending import close_delegate, end_below, end_giv
 from sessions_app.engine.decide.fates import Aftermath, dispose, goes_on, return_all
 from sessions_app.engine.decide.inputs import changed, find_input, queued
 from sessions_app.engine.decide.settling import kills as kills_of
-from sessions_app.engine.decide.settling import kills_ahead
+from sessions_app.engine.decide.settling import revoked
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import INPUT_BYTES, REASON_BYTES, check_size, check_text
@@ -146,7 +146,7 @@ def _mark(state: State, command: Interrupt, context: Context, targets: list[Loop
     course = Course(state, context)
     course.add(_requested(command, list(phases), queue, phases))
     kills = _kills(command, targets)
-    course.add(*_then(state, command, context, command.request), *kills, *_ahead(state, command, targets))
+    course.add(*_then(state, command, context, command.request), *kills, *_revoked(state, command, targets))
     end_given_back(course, targets)
     note = "joined" if len(fresh) < len(running) else None
     return course.decision(_receipt(True, False, running, note, command.then, kills))
@@ -157,10 +157,10 @@ def _kills(command: Interrupt, targets: list[Loop]) -> list[Draft]:
     return [] if command.keep_background else [each for loop in targets for each in kills_of(loop)]
 
 
-def _ahead(state: State, command: Interrupt, targets: list[Loop]) -> list[Draft]:
+def _revoked(state: State, command: Interrupt, targets: list[Loop]) -> list[Draft]:
     if command.keep_background:
         return []
-    return [each for loop in targets if loop.turn is not None for each in kills_ahead(state, loop.turn, loop)]
+    return [each for loop in targets if loop.turn is not None for each in revoked(state, loop.turn, loop)]
 
 
 def _join(state: State, command: Interrupt, context: Context, running: list[Turn], targets: list[Loop]) -> Decision:
@@ -171,7 +171,7 @@ def _join(state: State, command: Interrupt, context: Context, running: list[Turn
     turn = _addressed(state, command).turn
     first = None if turn is None or turn.mark is None else state.requests[turn.mark]
     kills = _kills(command, targets)
-    events = (*_then(state, command, context, first), *kills, *_ahead(state, command, targets))
+    events = (*_then(state, command, context, first), *kills, *_revoked(state, command, targets))
     receipt = _receipt(False, True, running, "joined", command.then, kills)
     return Decision(events, receipt, None if events else "joined")
 

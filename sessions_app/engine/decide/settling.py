@@ -19,7 +19,7 @@ def settled(state: State, loop: Loop, turn: Turn, call: Call, settlement: Settle
     """One call's settlement.
 
     A stop that is due ends what it left running, too, unless it spares that; a close spares nothing, and a stop that
-    joined one that spares may have asked for its end ahead (E13).
+    joined one that spares may have revoked that (E13).
     """
     data: dict[str, object] = {
         "call": call.call,
@@ -44,7 +44,7 @@ def settled(state: State, loop: Loop, turn: Turn, call: Call, settlement: Settle
 
 
 def _killer(state: State, turn: Turn, call: Call) -> Mapping[str, Any] | None:
-    """Who ends what the call leaves in the background: whoever asked for that ahead, or for the stop that is due."""
+    """Who ends what the call leaves in the background: whoever wants that in any case, or asked for the stop."""
     if call.killer is not None or turn.mark is None:
         return call.killer
     request = state.requests[turn.mark]
@@ -62,13 +62,12 @@ def kills(loop: Loop) -> list[Draft]:
     return [kill(loop.id, each.turn, each.call) for each in running_on(loop)]
 
 
-def kills_ahead(state: State, turn: Turn, loop: Loop) -> list[Draft]:
+def revoked(state: State, turn: Turn, loop: Loop) -> list[Draft]:
     """What a turn's calls are yet to leave running is to end, though the stop that is due would spare it."""
     if turn.mark is None or not state.requests[turn.mark].keep_background:
         return []
     running = (call for call in turn.calls or () if call.status == "started" and call.child is None)
-    asked = (kill(loop.id, turn.id, call.call) for call in running if call.killer is None)
-    return [replace(each, data={**each.data, "ahead": True}) for each in asked]
+    return [Draft("KeepRevoked", {"call": call.call}, loop.id, turn.id) for call in running if call.killer is None]
 
 
 def running_on(loop: Loop) -> list[Background]:

@@ -101,6 +101,12 @@ function setHeld(state, event, held) {
   });
 }
 
+/** Who wants something to end. @param {any} event @returns {{ actor: any, cause: string | null }} */
+function killerOf(event) {
+  const { kind, id, name, device = null } = event.actor;
+  return { actor: { kind, id, name, device }, cause: event.cause };
+}
+
 /** @param {State} state @param {LogEvent} event @param {Partial<Call>} changes @returns {State} */
 function setCall(state, event, changes) {
   return changeTurn(state, event, (turn) => ({
@@ -309,10 +315,9 @@ const RULES = {
     const kept = { call, turn: event.turn || "", seq: event.seq, at_ms: Date.parse(event.at), worker: turn?.worker || "", killer: null };
     return changeLoop(next, event, { background: [...background, kept] });
   },
+  KeepRevoked: (state, event) => setCall(state, event, { killer: killerOf(event) }), // whatever it will leave running is to end (E13)
   KillRequested(state, event) {
-    const { kind, id, name, device = null } = event.actor;
-    const killer = { actor: { kind, id, name, device }, cause: event.cause };
-    if (event.data.ahead) return setCall(state, event, { killer });
+    const killer = killerOf(event);
     const { background } = loopOf(state, event);
     return changeLoop(state, event, { background: background.map((each) => (names(event, each) && !each.killer ? { ...each, killer } : each)) });
   },

@@ -289,7 +289,6 @@ export const RULES = {
     }
   },
   KillRequested(view, event) {
-    if (event.data.ahead) return;
     const stop = stopOf(view, event);
     const of = `${event.turn} ${event.data.call}`;
     if (!stop || stop.kills.has(of)) return;
