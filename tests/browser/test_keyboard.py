@@ -90,7 +90,7 @@ def test_one_escape_says_what_a_second_one_would_do(screens: Callable[..., Scree
     page = opened.session("ana", world)
     stop = page.locator("#stop .halts")
     page.keyboard.press("Escape")
-    expect(stop.locator("small")).to_have_text("nothing runs")
+    expect(stop.locator("small")).to_have_text("no agent runs")
     world.start("run it")
     expect(stop.locator("small")).to_have_text("everything here")
     page.get_by_role("textbox", name="Message").fill("half a sentence")

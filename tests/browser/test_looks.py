@@ -227,3 +227,8 @@ def test_a_stop_that_proved_nothing_promises_no_rest(screens: Open) -> None:
     expect(receipt).to_contain_text("Processes may still be running.")
     expect(receipt).not_to_contain_text("everything that waits")
     expect(receipt).to_contain_text("No message waits.")
+    expect(page.locator("#state")).to_have_text("No agent running, processes may be")
+    expect(page.locator(".halt small")).to_have_text("no agent runs")
+    world.start("and now?")
+    world.answer()
+    expect(page.locator("#state")).to_have_text("Nothing running")

@@ -314,7 +314,7 @@ export class Stop {
 /** What a press ends, in the few words that stand on Stop: what runs in the background ends, too (E13). @param {State} state @param {boolean} running */
 function endsShort(state, running) {
   const left = background(state).length;
-  if (!running) return left ? processes(state) : "nothing runs";
+  if (!running) return left ? processes(state) : "no agent runs";
   return left ? `${everything(state)} and ${processes(state)}` : everything(state);
 }
 

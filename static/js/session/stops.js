@@ -66,6 +66,16 @@ export const isOver = ({ event, ends }) => ends.length > 0 && ends.length >= eve
 /** Whether something may have outlived it. @param {Numbers} numbers */
 export const unproven = ({ surviving, unknown }) => Boolean(surviving || unknown);
 
+/**
+ * Whether the stop that ended the newest turn proved nothing, and nobody has heard since that all of it has ended.
+ * @param {import("./view.js").View} view
+ */
+export function doubtful(view) {
+  const newest = view.blocks.findLast((block) => block.kind === "turn");
+  const stop = newest && [...view.stops.values()].find(({ event }) => event.data.turns.includes(newest.key));
+  return Boolean(stop && isOver(stop) && !stop.proven && unproven(numbersOf(stop)));
+}
+
 /** How long it took until the workers had heard of it, or why none did. @param {Numbers} numbers @returns {string} */
 export function gotIt({ acknowledged_ms: ms, ended_by: by }) {
   if (ms !== null) return duration(ms);

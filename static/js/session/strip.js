@@ -3,6 +3,7 @@ import { setAttribute, write } from "../dom.js";
 import { actorName, approvals, clockTime, count as countOf, counting, doing, duration } from "../words.js";
 import { count, shownNow, since, stopCounting } from "../clock.js";
 import { primary } from "./state.js";
+import { doubtful } from "./stops.js";
 import { callKey } from "./view_rules.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./view.js").View} View @typedef {import("./socket.js").Status} Status */
@@ -66,9 +67,10 @@ export function describe(state, view) {
   if (inputs && primary(state)?.status === "idle") return { is: "idle", words: () => "Waiting for a worker" };
   const left = Object.values(state.loops).reduce((sum, loop) => sum + loop.background.length, 0);
   const also = left ? `, ${left} in the background` : "";
-  if (held) return { is: "idle", held: true, words: () => `Nothing running, ${countOf(held, "message")} paused${also}` };
-  if (steers) return { is: "idle", words: () => `Nothing running, ${countOf(steers, "message")} for the next turn${also}` };
-  return { is: "idle", words: () => `Nothing running${also}` };
+  const nothing = doubtful(view) ? "No agent running, processes may be" : "Nothing running";
+  if (held) return { is: "idle", held: true, words: () => `${nothing}, ${countOf(held, "message")} paused${also}` };
+  if (steers) return { is: "idle", words: () => `${nothing}, ${countOf(steers, "message")} for the next turn${also}` };
+  return { is: "idle", words: () => `${nothing}${also}` };
 }
 
 /** The main agent's turn: what it does, or what its delegates do for it. @param {State} state @param {View} view @param {import("./state.js").Turn} main @returns {Described} */

@@ -11,7 +11,8 @@
  *   finished: Set<number | null>, events: LogEvent[], phase: Phase | null, cost: unknown, goesOn?: boolean, stamp: number,
  *   leaving?: { until: number | null } | null }} TurnView `goesOn`: its end is further down; `leaving`: its worker is on its way out
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, event: LogEvent, item: Item }} Block
- * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[], kills: Map<string, import("./stops.js").Kill> }} StopView `kills`: what it ended in the background, by turn and call
+ * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[], kills: Map<string, import("./stops.js").Kill>, proven?: boolean }} StopView
+ *   `kills`: what it ended in the background, by turn and call; `proven`: what had outlived it has ended
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
  * @typedef {{ parent: string, turn: string, key: string, call: string }} Place where a delegate's card stands: a turn of its parent, and the item in it
  * @typedef {{ id: string, task: Text, blocks: Block[], end: LogEvent | null }} AgentView a delegate with its own timeline; `end`: how its last turn ended
