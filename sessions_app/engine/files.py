@@ -13,7 +13,7 @@ from sessions_app.engine.events import Data
 from sessions_app.engine.text import clean
 
 FILES_AT_ONCE: Final = 10
-FILE_BYTES: Final = 10 * 1024 * 1024
+FILE_BYTES: Final = 10_000_000
 NAME_CHARS: Final = 255
 IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Types that are looked for in the bytes and shown in place."""

@@ -28,9 +28,7 @@ def add(cur: Cursor[Row], row: dict[str, Any]) -> None:
 
 def stored(cur: Cursor[Row], session: str) -> tuple[int, int]:
     """How many files a session has, and their bytes."""
-    row = cur.execute(
-        "SELECT count(*), coalesce(sum(size), 0) FROM file WHERE session_id = %s", (session,)
-    ).fetchone()
+    row = cur.execute("SELECT count(*), coalesce(sum(size), 0) FROM file WHERE session_id = %s", (session,)).fetchone()
     return (0, 0) if row is None else (row[0], int(row[1]))
 
 

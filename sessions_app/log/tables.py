@@ -1,4 +1,5 @@
-"""The `member`, `interruption` and `background_process` tables, and which files are named, as a fold of the log, for `verify` and `rebuild`."""
+"""What `verify` and `rebuild` know of the tables that are folds of the log: `member`, `interruption`,
+`background_process`, and in `file` which event named each first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -106,5 +106,9 @@ def _write(workspace: Path, path: str, content: bytes) -> None:
 def _remove(workspace: Path, id: str) -> None:
     """Whatever it was called: its name is erased too."""
     with contextlib.suppress(ToolError), place(workspace, f"{UPLOADS}/{id}") as found:
-        for name in fnmatch.filter(os.listdir(found.folder), f"{id}-*"):
-            os.unlink(name, dir_fd=found.folder)
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=found.folder)
+        try:
+            for name in fnmatch.filter(os.listdir(folder), f"{id}-*"):  # noqa: PTH208 (a path has no open folder)
+                os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)

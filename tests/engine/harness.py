@@ -52,7 +52,15 @@ class Memory:
         self.now_ms += 7
         cause = self.new_id("c")
         context = Context(
-            actor, self.now_ms, self.phases, self.payload, self._returned, len(self.log), cause, self._files, self._there
+            actor,
+            self.now_ms,
+            self.phases,
+            self.payload,
+            self._returned,
+            len(self.log),
+            cause,
+            self._files,
+            self._there,
         )
         before = to_json(self.state)
         try:

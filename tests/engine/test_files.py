@@ -153,7 +153,9 @@ def test_names_are_cleaned(given: str, name: str) -> None:
     assert cleaned_name(given) == name
 
 
-@pytest.mark.parametrize("name", ["../../x", "<img src=x>", "a b\nc", "-rf", ".bashrc", "ünï", None, "x" * 255 + ".png"])
+@pytest.mark.parametrize(
+    "name", ["../../x", "<img src=x>", "a b\nc", "-rf", ".bashrc", "ünï", None, "x" * 255 + ".png"]
+)
 def test_a_path_in_the_workspace_is_plain(name: str | None) -> None:
     path = File("0197", name, 1, "image/png").path
     folder, _, last = path.rpartition("/")

@@ -1,5 +1,6 @@
 """Files of messages reach the agent: in its workspace, in what it is told, and images before its eyes."""
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,9 @@ def test_a_file_lies_in_the_workspace_and_the_words_say_where(tmp_path: Path) ->
     picture, notes = sent(world, "../../x y.png", PNG), sent(world, "notes.txt", b"words")
     texts, images = told(world, tmp_path, UserEntry("look", files=(picture, notes)), UserEntry("and go on"))
     assert picture.path == f".steerweb/uploads/{picture.id}-x_y.png"
+    line = f"[Attached file: {notes.path} (text/plain, 5 bytes)]"
     assert texts == [
-        f"look\n\n[Attached file: {picture.path} (image/png, {len(PNG)} bytes)]\n"
-        f"[Attached file: {notes.path} (text/plain, 5 bytes)]",
+        f"look\n\n[Attached file: {picture.path} (image/png, {len(PNG)} bytes)]\n{line}",
         "and go on",
     ]
     assert (tmp_path / picture.path).read_bytes() == PNG
@@ -123,8 +124,6 @@ def images_in(body: Any) -> list[str]:
     "name", ["openai-chat:m-1", "openai:m-1", "anthropic:claude-opus-5", "google:gemini-3.8-flash"]
 )
 async def test_every_provider_is_shown_the_image(server: ModelServer, name: str) -> None:
-    import base64
-
     server.script([say("Blue.")])
     file = File("0197", "a.png", len(PNG), "image/png")
     request = Request(name, "Be good.", (UserEntry("Which colour?", files=(file,)),), (), {"0197": PNG})

@@ -22,9 +22,7 @@ def submit(state: State, command: Submit, context: Context) -> Decision:
     text = worded(command.text, files)
     check_text(text, INPUT_BYTES, "message")
     position = len(loop.inbox)
-    draft = queued(
-        loop, command.input, text, context.actor.agency, position, delivery=command.delivery, files=files
-    )
+    draft = queued(loop, command.input, text, context.actor.agency, position, delivery=command.delivery, files=files)
     events = (draft,) if state.titled else (draft, Draft("SessionChanged", {"title": title_from(text)}))
     receipt = {"input": command.input, "position": position}
     paused = sum(entry.held for entry in loop.inbox)  # of those before it, which it does not wait for (E12)
