@@ -57,7 +57,7 @@ def seen(place: Locator) -> None:
     """The picture is really there."""
     expect(place).to_be_visible()
     place.scroll_into_view_if_needed()
-    wait_until(lambda: place.evaluate("image => image.complete && image.naturalWidth") == 8)
+    wait_until(lambda: place.evaluate("image => image.complete && image.naturalWidth") == 8, "the picture")
 
 
 def test_a_picture_is_pasted_sent_and_seen_by_everybody(screens: Open) -> None:
@@ -146,7 +146,7 @@ def test_a_message_waits_for_its_files_and_one_that_failed_is_tried_again(screen
     opened, world = screens(), World.create("ana")
     page = opened.session("ana", world)
     held: list[Route] = []
-    page.route("**/files", held.append)
+    page.route("**/files", lambda route: held.append(route))
     choose(page, PICTURE)
     expect(chips(page, "going").get_by_role("progressbar", name="Uploading plan.png")).to_be_visible()
     box(page).fill("look")
@@ -154,7 +154,7 @@ def test_a_message_waits_for_its_files_and_one_that_failed_is_tried_again(screen
     says = page.locator("#says").get_by_role("alert")
     expect(says).to_have_text("Not sent yet: 1 file is still being uploaded.")
     expect(box(page)).to_have_value("look")
-    wait_until(lambda: held)
+    wait_until(lambda: held, "the upload")
     held[0].abort()
     expect(chips(page, "bad").get_by_role("alert")).to_have_text("The server could not be reached.")
     box(page).press("Enter")
@@ -264,7 +264,7 @@ def test_a_stop_sends_what_is_in_the_box_with_its_files(screens: Open) -> None:
     expect(chips(page)).to_have_count(1)
     page.get_by_role("button", name="Stop, with choices").click()
     page.get_by_role("button", name="Stop and send what is in the box").click()
-    wait_until(lambda: len(world.events("InputQueued")) == 2)
+    wait_until(lambda: len(world.events("InputQueued")) == 2, "the message")
     assert world.events("InputQueued")[1].data["files"][0]["name"] == "plan.png"
     world.end()
     expect(page.locator("#say .file")).to_have_count(0)

@@ -58,6 +58,8 @@ export class Composer {
     this.landsBelow = false;
     this.receiptTimer = 0;
     this.hinted = "";
+    /** What is said is what the message waits for. */
+    this.waits = false;
     const draft = this.#readDraft();
     this.box.value = draft.text;
     this.draft = draft;
@@ -103,7 +105,7 @@ export class Composer {
   /** The files changed: one came, is there, or went. */
   #changed() {
     this.#writeDraft(this.#written());
-    if (!this.attachments.waits) this.#tell("");
+    if (this.waits && !this.attachments.waits) this.#tell("");
     this.draw();
   }
 
@@ -252,6 +254,7 @@ export class Composer {
     if (this.flying || this.#empty || !this.#loop()) return;
     if (this.attachments.waits) {
       this.#tell(this.attachments.waits, true);
+      this.waits = true;
       return;
     }
     const limit = way === "queue" ? INPUT_BYTES : STEER_BYTES;
@@ -352,6 +355,7 @@ export class Composer {
 
   /** @param {string} text @param {boolean} [bad] */
   #tell(text, bad = false) {
+    this.waits = false;
     setAttribute(/** @type {Element} */ (this.form.querySelector(".box")), "data-bad", bad);
     fill(this.says, text && el("div", { class: "says", "data-is": bad && "bad", role: bad ? "alert" : "status" }, text));
   }
