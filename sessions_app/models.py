@@ -134,6 +134,25 @@ class ProviderKey(models.Model):
         db_table = "provider_key"
 
 
+class File(models.Model):
+    """A file that was uploaded for a message. `seq` is the event that named it first, a projection of the log; erasing
+    an event that names it deletes the row (A3)."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    session = models.ForeignKey(Session, models.CASCADE, related_name="+")
+    person = models.ForeignKey(Person, models.SET_NULL, null=True, related_name="+")
+    name = models.TextField()
+    size = models.IntegerField(help_text="bytes")
+    type = models.CharField(max_length=64, help_text="as its bytes say")
+    content = models.BinaryField()
+    at = models.DateTimeField(db_default=Now())
+    seq = models.BigIntegerField(null=True, help_text="the event that named it first")
+
+    class Meta:
+        db_table = "file"
+        indexes = (models.Index(fields=["at"], name="file_unnamed", condition=models.Q(seq__isnull=True)),)
+
+
 class Event(models.Model):
     """One row of the log (A1, A3). `facts` is JSON with a NUL byte where a text stands; `texts` holds these JSON texts
     joined by NUL bytes; splicing them gives the exact bytes that were sent. NULL texts were erased."""

@@ -13,7 +13,7 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.parser import Parser
 
-from sessions_app.api import approvals, events, inputs, interruptions, me, members, sessions, steers, stops
+from sessions_app.api import approvals, events, files, inputs, interruptions, me, members, sessions, steers, stops
 from sessions_app.api.answers import answer
 from sessions_app.api.problems import answer_exception, invalid, method_not_allowed, validation
 from sessions_app.api.signed_in import AUTHENTICATION
@@ -60,7 +60,7 @@ def _make_api() -> NinjaAPI:
     )
     for kind in (Exception, HttpError, ValidationError):
         made.add_exception_handler(kind, _handle)
-    for part in (sessions, inputs, steers, stops, approvals, events, interruptions, members, me):
+    for part in (sessions, inputs, steers, stops, approvals, events, files, interruptions, members, me):
         made.add_router("", part.router)
     return made
 

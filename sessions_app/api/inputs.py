@@ -16,7 +16,13 @@ router = Router(tags=["inputs"])
 def submit(request: HttpRequest, session: Id, body: requests.NewInput) -> HttpResponse:
     """Queue an input. The receipt means admitted, not answered (B1)."""
     receipt = control.submit(
-        who(request), session, command_id(request), text=body.text, loop=body.loop, delivery=body.delivery
+        who(request),
+        session,
+        command_id(request),
+        text=body.text,
+        loop=body.loop,
+        delivery=body.delivery,
+        files=body.files,
     )
     return answer(receipt, 202)
 

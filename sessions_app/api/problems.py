@@ -9,6 +9,7 @@ from typing import Any, Final
 import psycopg
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
 from django.http.request import RawPostDataException
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -95,7 +96,7 @@ def answer_exception(request: HttpRequest, exc: Exception) -> HttpResponse:
         return refused(request, body_too_large(request))
     if isinstance(exc, Http404):
         return problem("not_found", "There is nothing at this address.", 404)
-    if isinstance(exc, UnreadablePostError | RawPostDataException | SuspiciousOperation):
+    if isinstance(exc, UnreadablePostError | RawPostDataException | MultiPartParserError | SuspiciousOperation):
         return refused(request, invalid("The body could not be read.", field="body"))
     if isinstance(exc, HttpError) and exc.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         return refused(request, invalid(f"{exc}.", field="body"))

@@ -43,10 +43,14 @@ class SessionReply(SessionItem):
 
 
 class Snapshot(Reply):
-    """The state after event `seq`: subscribe after it. `texts` holds what waits, by the id of its input or steer."""
+    """The state after event `seq`: subscribe after it. `texts` holds what waits, by the id of its input or steer.
+
+    `files` are those of what waits, `{id, name, size, type}` each.
+    """
 
     seq: int
     state: dict[str, Any]
+    files: dict[str, list[dict[str, Any]]]
 
 
 class InputReceipt(Reply):
@@ -55,6 +59,15 @@ class InputReceipt(Reply):
     seq: int
     paused: int | None = None
     """How many of those before it are paused: it does not wait for them. Null for none."""
+
+
+class UploadedFile(Reply):
+    """A file that a message may name by its `id`. `size` is in bytes, `type` what they say."""
+
+    id: str
+    name: str
+    size: int
+    type: str
 
 
 class Retracted(Reply):

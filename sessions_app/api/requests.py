@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 from pydantic import Field, model_validator
 
 from sessions_app.api.fields import Id, Instant, Shape
+from sessions_app.engine.files import FILES_AT_ONCE
 from sessions_app.engine.state import Mode, QueueChoice
 
 MAX_WAIT_S: Final = 300.0
@@ -41,6 +42,7 @@ class NewInput(Shape):
     text: str
     loop: Id | None = None
     delivery: Literal["queue", "fold"] = "queue"
+    files: list[Id] = Field(default_factory=list, max_length=FILES_AT_ONCE)
 
 
 class InputChange(Shape):
@@ -58,6 +60,7 @@ class NewSteer(Shape):
     urgent: bool = False
     loop: Id | None = None
     turn: Id | None = None
+    files: list[Id] = Field(default_factory=list, max_length=FILES_AT_ONCE)
 
 
 class SteerChange(Shape):
@@ -100,20 +103,25 @@ class LoopChange(Shape):
 
 
 class Then(Shape):
-    """What runs first after a stop (E12): a new text, or a waiting input."""
+    """What runs first after a stop (E12): a new text with its files, or a waiting input."""
 
     text: str | None = None
     input: Id | None = None
+    files: list[Id] = Field(default_factory=list, max_length=FILES_AT_ONCE)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "Then":
         if (self.text is None) == (self.input is None):
             raise ValueError("Give either `text` or `input`.")
+        if self.files and self.text is None:
+            raise ValueError("A waiting input keeps its own files.")
         return self
 
-    def chosen(self) -> dict[str, str]:
-        """The field that was given."""
-        return {"text": self.text} if self.text is not None else {"input": str(self.input)}
+    def chosen(self) -> dict[str, Any]:
+        """What was given."""
+        if self.text is None:
+            return {"input": str(self.input)}
+        return {"text": self.text, "files": self.files} if self.files else {"text": self.text}
 
 
 class Interrupt(Shape):

@@ -23,6 +23,7 @@ def steer(request: HttpRequest, session: Id, body: requests.NewSteer) -> HttpRes
         urgent=body.urgent,
         loop=body.loop,
         turn=body.turn,
+        files=body.files,
     )
     return answer(receipt, 202)
 

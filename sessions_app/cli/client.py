@@ -2,8 +2,9 @@
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -105,6 +106,18 @@ class Client:
         fields = {name: value for name, value in body.items() if value is not None}
         timeout = httpx.Timeout(ANSWER_S + wait_s, connect=CONNECT_S)
         return self._ask("POST", path, json=fields, headers={"Idempotency-Key": command}, timeout=timeout)
+
+    def upload(self, session: str, paths: Iterable[str]) -> list[str] | None:
+        """Upload files for a message of the session: their ids, None for none."""
+        sent = []
+        for path in paths:
+            try:
+                content = Path(path).read_bytes()
+            except OSError as exc:
+                raise Failure(f"{path} cannot be read: {exc.strerror or exc}.", USAGE) from exc
+            answer = self._ask("POST", f"/sessions/{session}/files", files={"file": (Path(path).name, content)})
+            sent.append(answer["id"])
+        return sent or None
 
     def items(self, path: str, limit: int, **query: Any) -> Iterator[dict[str, Any]]:
         """Up to `limit` items of a list, page after page."""

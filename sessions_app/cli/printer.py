@@ -189,9 +189,11 @@ class Printer:
                 self._put(words_of(data.get("text")) + "\n", _PLAIN)
             return
         self._said(frame, ", tried again" if data.get("retries") else "", words_of(data.get("text")))
+        self._files(data)
 
     def _steer_queued(self, frame: Frame, data: Frame) -> None:
         self._said(frame, ", urgent" if data.get("urgent") else ", at the next step", words_of(data.get("text")))
+        self._files(data)
 
     def _folded_into(self, frame: Frame, data: Frame) -> None:
         self.note("· the message has joined this turn")
@@ -359,6 +361,11 @@ class Printer:
         name = one_line(frame["actor"]["name"], 40)
         self._line(f"{name}{how}: ", _BOLD, end="")
         self._put(text + "\n", _PLAIN)
+
+    def _files(self, data: Frame) -> None:
+        """The files that came with a message."""
+        for file in data.get("files") or ():
+            self.note(f"· with {one_line(words_of(file['name']))}, {file['size']:,} bytes")
 
     def _finish(self, frame: Frame, kind: str, text: str, call: str = "") -> None:
         """Write what of a finished text has not been streamed, and forget the stream."""

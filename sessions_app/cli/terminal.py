@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any, Final
 from uuid import UUID
@@ -101,8 +102,10 @@ def print_json(data: object) -> None:
     print(json.dumps(data), flush=True)
 
 
-def text_of(words: list[str]) -> str:
-    """The text of a message: the words of the command line, or standard input for a single `-`."""
+def text_of(words: list[str], files: Sequence[str] = ()) -> str:
+    """The text of a message: the words of the command line, or standard input for a single `-`; files need none."""
+    if not words and not files:
+        raise Failure("Say what: a text, or --file.", USAGE)
     if words != ["-"]:
         return " ".join(words)
     if sys.stdin.isatty():

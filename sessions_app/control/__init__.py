@@ -12,6 +12,7 @@ from sessions_app.control.stopping import (
     kill_processes,
     stoppable,
 )
+from sessions_app.control.uploading import upload
 from sessions_app.control.verbs import (
     edit_input,
     edit_steer,
@@ -48,6 +49,7 @@ __all__ = [
     "stop_outcome",
     "stoppable",
     "submit",
+    "upload",
     "wait_many",
     "wait_stopped",
     "withdraw_steer",

@@ -10,7 +10,7 @@ from sessions_app.control.transact import fingerprint, first_receipt, keep_recei
 from sessions_app.engine import commands
 from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.engine.text import clean
-from sessions_app.log import bell, db
+from sessions_app.log import bell, db, files
 from sessions_app.log.append import Appended, Locked
 from sessions_app.log.db import Row
 from sessions_app.people.members import find_person
@@ -22,7 +22,7 @@ _PLACE: Final = """INSERT INTO list_place AS old (session_id, person_id, pinned,
     ON CONFLICT (session_id, person_id) DO UPDATE SET pinned = coalesce(%(pin)s, old.pinned),
         archived = coalesce(%(file)s, old.archived)"""
 _FORGET: Final = """UPDATE event SET texts = NULL WHERE session_id = %s AND seq = %s AND octet_length(texts) > 0
-    RETURNING type, turn"""
+    RETURNING type, turn, facts"""
 _FORGET_TITLE: Final = """UPDATE session SET title = 'erased' WHERE id = %(session)s AND NOT EXISTS (
     SELECT 1 FROM event WHERE session_id = %(session)s AND seq > %(seq)s AND type = 'SessionChanged'
     AND position('"title":' IN facts) > 0)"""
@@ -97,13 +97,14 @@ def set_member(principal: Principal, session: str, command: str, *, person: str,
 
 
 def erase(principal: Principal, session: str, command: str, seq: int, reason: str) -> dict[str, Any]:
-    """Forget the texts of one event for good; who did it and why stays (A3): `{seq}`."""
+    """Forget the texts of one event, and the files it names, for good; who did it and why stays (A3): `{seq}`."""
 
     def forget(cur: Cursor[Row], locked: Locked, appended: Appended) -> None:
         row = cur.execute(_FORGET, (session, seq)).fetchone()
         if row is None:
             raise Refused("not_found", "There is no such event, it holds no text, or it was erased.", seq=seq)
-        _forget_copies(cur, session, seq, *row)
+        files.forget(cur, session, bytes(row[2]))
+        _forget_copies(cur, session, seq, row[0], row[1])
 
     order = commands.Erase(seq, reason)
     return run(principal, session, command, "erase", order, [seq, reason], extra=forget).receipt

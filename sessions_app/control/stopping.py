@@ -45,7 +45,7 @@ def interrupt(
     turn: str | None = None,
     reason: str | None = None,
     queue: QueueChoice | None = None,
-    then: dict[str, str] | None = None,
+    then: dict[str, Any] | None = None,
     keep_background: bool = False,
     not_after: datetime | None = None,
     request: str | None = None,
@@ -133,12 +133,14 @@ def _stoppable(cur: Cursor[Row], principal: Principal, scope: Scope, named: list
     return [(str(row[0]), row[1]) for row in cur.execute(_STOPPABLE, {**about, "named": named}).fetchall()]
 
 
-def _then(then: dict[str, str] | None) -> commands.Then | None:
+def _then(then: dict[str, Any] | None) -> commands.Then | None:
     if then is None:
         return None
-    if len(then) != 1 or not then.keys() <= {"text", "input"}:
-        raise Refused("invalid", "`then` is either a `text` or an `input`.", field="then")
-    return commands.Then(then["input"]) if "input" in then else commands.Then(new_id(), then["text"])
+    if then.keys() not in ({"text"}, {"text", "files"}, {"input"}):
+        raise Refused("invalid", "`then` is either a `text`, with its `files`, or an `input`.", field="then")
+    if "input" in then:
+        return commands.Then(then["input"])
+    return commands.Then(new_id(), then["text"], then.get("files", ()))
 
 
 def close(principal: Principal, session: str, command: str) -> dict[str, Any]:

@@ -28,11 +28,19 @@ _OTHERS: Final = """SELECT 1 FROM session, jsonb_each(state -> 'loops') AS loop,
 
 
 def submit(
-    principal: Principal, session: str, command: str, *, text: str, loop: str | None = None, delivery: str = "queue"
+    principal: Principal,
+    session: str,
+    command: str,
+    *,
+    text: str,
+    loop: str | None = None,
+    delivery: str = "queue",
+    files: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Admit an input (B1): `{input, position, seq}`."""
-    order = commands.Submit(new_id(), text, loop, delivery)
-    return run(principal, session, command, "submit", order, [text, loop, delivery]).receipt
+    """Admit an input (B1): `{input, position, seq}`. `files` are ids of files uploaded before."""
+    order = commands.Submit(new_id(), text, loop, delivery, files)
+    content = [text, loop, delivery, *([list(files)] if files else [])]
+    return run(principal, session, command, "submit", order, content).receipt
 
 
 def edit_input(
@@ -76,10 +84,12 @@ def steer(
     urgent: bool = False,
     loop: str | None = None,
     turn: str | None = None,
+    files: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Accept a steer (D): `{steer, lands, seq}`."""
-    order = commands.SendSteer(new_id(), text, urgent, loop, turn)
-    return run(principal, session, command, "steer", order, [text, urgent, loop, turn]).receipt
+    """Accept a steer (D): `{steer, lands, seq}`. `files` are ids of files uploaded before."""
+    order = commands.SendSteer(new_id(), text, urgent, loop, turn, files)
+    content = [text, urgent, loop, turn, *([list(files)] if files else [])]
+    return run(principal, session, command, "steer", order, content).receipt
 
 
 def edit_steer(

@@ -18,6 +18,7 @@ class Submit:
     text: str
     loop: str | None = None
     delivery: str = "queue"
+    files: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class SendSteer:
     urgent: bool = False
     loop: str | None = None
     turn: str | None = None
+    files: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Then:
 
     input: str
     text: str | None = None
+    files: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

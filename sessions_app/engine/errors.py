@@ -13,9 +13,11 @@ STATUS: Final[dict[str, int]] = {
     "input_not_found": 404,
     "steer_not_found": 404,
     "gate_not_found": 404,
+    "file_not_found": 404,
     "not_found": 404,
     "queue_full": 409,
     "steer_full": 409,
+    "files_full": 409,
     "turn_mismatch": 409,
     "already_taken": 409,
     "command_id_reused": 409,
@@ -29,8 +31,8 @@ STATUS: Final[dict[str, int]] = {
     "unavailable": 503,
     "deadline": 504,
 }
-"""HTTP status of each code. `too_late`, for a stop past its sender's limit, is an addition of ours; `stale` never
-leaves the server: it answers a worker that lost its lease (C1).
+"""HTTP status of each code. `too_late`, for a stop past its sender's limit, `file_not_found` and `files_full` are
+additions of ours; `stale` never leaves the server: it answers a worker that lost its lease (C1).
 """
 
 

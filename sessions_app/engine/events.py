@@ -72,16 +72,18 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "LoopIdle": Shape(()),
     "LoopClosed": Shape(()),
     "InputQueued": Shape(
-        ("input", "text", "agency", "delivery", "position", "request", "author", "retries", "replaced"),
-        ("text",),
+        ("input", "text", "agency", "delivery", "position", "request", "author", "retries", "files", "replaced"),
+        ("text", "files[].name"),
     ),
     "InputChanged": Shape(("input", "text", "agency", "delivery", "position", "request", "replaced"), ("text",)),
     "InputHeld": Shape(("inputs", "steers", "request")),
     "InputReleased": Shape(("inputs", "steers", "request")),
-    "InputCancelled": Shape(("input", "reason", "text"), ("text",)),
-    "SteerQueued": Shape(("steer", "text", "urgent", "for_turn", "author", "replaced"), ("text",)),
+    "InputCancelled": Shape(("input", "reason", "text", "files"), ("text", "files[].name")),
+    "SteerQueued": Shape(
+        ("steer", "text", "urgent", "for_turn", "author", "files", "replaced"), ("text", "files[].name")
+    ),
     "SteerDelivered": Shape(("steer",)),
-    "SteerWithdrawn": Shape(("steer", "reason", "text"), ("text",)),
+    "SteerWithdrawn": Shape(("steer", "reason", "text", "files"), ("text", "files[].name")),
     "TurnStarted": Shape(("index", "input", "worker", "epoch")),
     "TurnResumed": Shape(("worker", "epoch")),
     "TurnHandedOver": Shape(("from_worker", "at", "usage", "cost", "attempt")),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sessions_app.engine.events import Event, text_slots
+from sessions_app.engine.files import File, files_of
 from sessions_app.engine.state import Mode
 from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, ResultEntry, UserEntry
 
@@ -45,6 +46,7 @@ class Transcript:
     mode: Mode = "ask"
     stale: bool = False
     _texts: dict[str, str] = field(default_factory=dict)
+    _files: dict[str, tuple[File, ...]] = field(default_factory=dict)
     _senders: dict[str, str] = field(default_factory=dict)
     _calls: tuple[Call, ...] = ()
     _results: dict[str, ResultEntry] = field(default_factory=dict)
@@ -89,12 +91,20 @@ class Transcript:
         self._changes |= {key: _words(event.data[key]) for key in ("model", "instructions") if key in event.data}
 
     def _on_input_queued(self, event: Event) -> None:
-        self._texts[event.data["input"]] = _words(event.data["text"])
+        self._remember(event.data["input"], event)
 
     _on_input_changed = _on_input_queued
 
+    def _remember(self, message: str, event: Event) -> None:
+        """What waits; changed words keep their files."""
+        self._texts[message] = _words(event.data["text"])
+        self._files.setdefault(message, files_of(event.data))
+
+    def _taken(self, message: str) -> tuple[str, tuple[File, ...]]:
+        return self._texts.pop(message, ERASED), self._files.pop(message, ())
+
     def _on_steer_queued(self, event: Event) -> None:
-        self._texts[event.data["steer"]] = _words(event.data["text"])
+        self._remember(event.data["steer"], event)
         author = event.data.get("author")
         self._senders.setdefault(event.data["steer"], author["name"] if author else event.actor.name)
 
@@ -102,18 +112,19 @@ class Transcript:
         self.model, self.instructions = (
             self._changes.pop("model", self.model), self._changes.pop("instructions", self.instructions)
         )  # fmt: skip
-        text = self._texts.pop(event.data["input"], ERASED)
+        text, files = self._taken(event.data["input"])
         self._opening = len(self.entries), self._note
-        self.entries.append(UserEntry(f"{self._note}\n\n{text}" if self._note else text))
+        self.entries.append(UserEntry(f"{self._note}\n\n{text}" if self._note else text, files=files))
         self._note = ""
 
     def _on_turn_folded_into(self, event: Event) -> None:
-        self.entries.append(UserEntry(self._texts.pop(event.data["input"], ERASED)))
+        text, files = self._taken(event.data["input"])
+        self.entries.append(UserEntry(text, files=files))
 
     def _on_steer_delivered(self, event: Event) -> None:
         steer = event.data["steer"]
-        sender, text = self._senders.pop(steer, "somebody"), self._texts.pop(steer, ERASED)
-        self.entries.append(UserEntry(f"[Message from {sender} while you work]\n{text}", interrupt=True))
+        sender, (text, files) = self._senders.pop(steer, "somebody"), self._taken(steer)
+        self.entries.append(UserEntry(f"[Message from {sender} while you work]\n{text}", True, files))
 
     def _on_step_planned(self, event: Event) -> None:
         self._calls = tuple(

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from sessions_app.engine.files import File
+
 Outcome = Literal["ok", "error", "denied", "interrupted", "not_run", "lost"]
 
 
@@ -17,10 +19,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
-    """Words of a person or another program. `interrupt` marks a delivered steer (D3); no provider is sent the mark."""
+    """Words of a person or another program. `interrupt` marks a delivered steer (D3); no provider is sent the mark.
+
+    `files` came with them; the worker says in the text where each lies.
+    """
 
     text: str
     interrupt: bool = False
+    files: tuple[File, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

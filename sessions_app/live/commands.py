@@ -11,6 +11,7 @@ import orjson
 
 from sessions_app import control
 from sessions_app.engine.errors import Refused
+from sessions_app.engine.files import FILES_AT_ONCE
 from sessions_app.engine.instants import INSTANT, read_instant
 from sessions_app.engine.state import MODES
 from sessions_app.live.wire import MAX_FRAME
@@ -68,13 +69,20 @@ def _one_of(*words: str) -> Check:
     return check
 
 
-def _then(field: str, value: Any) -> dict[str, str]:
-    if isinstance(value, dict) and len(value) == 1:
-        if "text" in value:
-            return {"text": _text(f"{field}.text", value["text"])}
-        if "input" in value:
-            return {"input": _id(f"{field}.input", value["input"])}
-    raise _refuse(field, "is either {text} or {input}")
+def _files(field: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or len(value) > FILES_AT_ONCE:
+        raise _refuse(field, f"is a list of at most {FILES_AT_ONCE} UUIDs")
+    return [_id(field, item) for item in value]
+
+
+def _then(field: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, dict) and value.keys() == {"input"}:
+        return {"input": _id(f"{field}.input", value["input"])}
+    if isinstance(value, dict) and value.keys() in ({"text"}, {"text", "files"}):
+        text = {"text": _text(f"{field}.text", value["text"])}
+        files = _files(f"{field}.files", value.get("files", []))
+        return {**text, "files": files} if files else text
+    raise _refuse(field, "is either {text, files?} or {input}")
 
 
 def _rule(field: str, value: Any) -> dict[str, str]:
@@ -111,7 +119,7 @@ class Shape:
 
 
 SHAPES: Final[Mapping[str, Shape]] = {
-    "submit": Shape({"text": _text}, {"loop": _id, "delivery": _one_of("queue", "fold")}),
+    "submit": Shape({"text": _text}, {"loop": _id, "delivery": _one_of("queue", "fold"), "files": _files}),
     "edit": Shape(
         {},
         {
@@ -121,7 +129,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "retract": Shape({"input": _id}, {}),
     "release": Shape({}, {"inputs": _ids, "steers": _ids, "to": _one_of("run", "authors")}),
-    "steer": Shape({"text": _text}, {"urgent": _flag, "loop": _id, "turn": _id}),
+    "steer": Shape({"text": _text}, {"urgent": _flag, "loop": _id, "turn": _id, "files": _files}),
     "withdraw": Shape({"steer": _id}, {}),
     "resolve": Shape(
         {"gate": _id, "decision": _one_of("allow", "allow_rule", "deny")}, {"rule": _rule, "message": _text}

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from sessions_app.engine.decide.gates import open_gates
 from sessions_app.engine.stops import of_turn
+from sessions_app.log import files
 
 if TYPE_CHECKING:
     from psycopg import Cursor
@@ -76,6 +77,12 @@ def _member(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
 def _back_in_lists(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     """An archived session comes back to everybody's list when somebody writes in it, or an agent asks."""
     cur.execute("UPDATE list_place SET archived = false WHERE session_id = %s AND archived", (row.session,))
+
+
+def _queued(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
+    _back_in_lists(cur, state, event, row)
+    if event.data.get("files"):
+        files.name_first(cur, row.session, event.seq, (each["id"] for each in event.data["files"]))
 
 
 def _turn_started(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
@@ -245,8 +252,8 @@ _RULES: Final[dict[str, Rule]] = {
     "SessionCreated": _changed,
     "SessionChanged": _changed,
     "MemberChanged": _member,
-    "InputQueued": _back_in_lists,
-    "SteerQueued": _back_in_lists,
+    "InputQueued": _queued,
+    "SteerQueued": _queued,
     "LoopStarted": _loop_started,
     "LoopClosed": _loop_closed,
     "TurnStarted": _turn_started,

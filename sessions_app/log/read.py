@@ -24,6 +24,8 @@ _RETURNED: Final = """SELECT facts, CASE WHEN octet_length(texts) <= %(most)s TH
 PAGE_BYTES: Final = 8 * 1024 * 1024
 """A page of frames ends with the event that reaches this size."""
 _PAGE: Final = sql.SQL("SELECT {columns} FROM event WHERE {where} ORDER BY seq {order} LIMIT %s")
+_NAMED: Final = """SELECT seq, facts, texts FROM event WHERE session_id = %s AND seq = ANY(%s)
+    AND position('"files":'::bytea IN facts) > 0"""
 _SIZE: Final = "octet_length(facts) + coalesce(octet_length(texts), 0)"
 _BOUNDED: Final = sql.SQL(
     f"""SELECT {{columns}} FROM (
@@ -176,7 +178,7 @@ def heads(sessions: Iterable[str]) -> dict[str, int]:
 
 
 def snapshot(session: str, audience: Audience = "member") -> dict[str, Any]:
-    """`{seq, state, texts}`: where a fresh page starts (L1). `texts` are those of what waits, by id.
+    """`{seq, state, texts, files}`: where a fresh page starts (L1). Texts and files are those of what waits, by id.
 
     Observers get no device's name, as in events (L4).
     """
@@ -184,14 +186,13 @@ def snapshot(session: str, audience: Audience = "member") -> dict[str, Any]:
         row = cur.execute("SELECT head, state FROM session WHERE id = %s", (session,)).fetchone()
         if row is None:
             raise Refused("session_not_found", NO_SESSION)
-        waiting = {
-            entry["text_seq"]: entry["id"]
-            for loop in row[1]["loops"].values()
-            for entry in (*loop["inbox"], *loop["steers"])
-        }
+        entries = [entry for loop in row[1]["loops"].values() for entry in (*loop["inbox"], *loop["steers"])]
+        waiting = {entry["text_seq"]: entry["id"] for entry in entries}
+        queued = {entry["seq"]: entry["id"] for entry in entries}
         texts = cur.execute(
             "SELECT seq, facts, texts FROM event WHERE session_id = %s AND seq = ANY(%s)", (session, list(waiting))
         ).fetchall()
+        named = cur.execute(_NAMED, (session, list(queued))).fetchall()
     if audience == "observer":
         acts = [*row[1]["requests"].values()]
         acts += [each["killer"] for loop in row[1]["loops"].values() for each in loop["background"] if each["killer"]]
@@ -204,6 +205,10 @@ def snapshot(session: str, audience: Audience = "member") -> dict[str, Any]:
         "texts": {
             waiting[seq]: whole(bytes(facts), None if part is None else bytes(part))["text"]
             for seq, facts, part in texts
+        },
+        "files": {
+            queued[seq]: whole(bytes(facts), None if part is None else bytes(part))["files"]
+            for seq, facts, part in named
         },
     }
 

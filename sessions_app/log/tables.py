@@ -1,4 +1,5 @@
-"""The `member`, `interruption` and `background_process` tables as a fold of the log, for `verify` and `rebuild`."""
+"""What `verify` and `rebuild` know of the tables that are folds of the log: `member`, `interruption`,
+`background_process`, and in `file` which event named each first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from sessions_app.log.frames import Stored
 from sessions_app.log.projections import INTERRUPTION_COLUMNS, insert_interruption, interruption_row
 
 _BACKGROUND = "SELECT turn, call, loop, worker, kill_at IS NOT NULL FROM background_process WHERE session = %s"
+_NAMING = ("InputQueued", "InputCancelled", "SteerQueued", "SteerWithdrawn")
 _MEMBERS = "SELECT person_id::text, role FROM member WHERE session_id = %s"
 _INTERRUPTIONS = sql.SQL("SELECT {} FROM interruption WHERE session_id = %s").format(
     sql.SQL(", ").join(map(sql.Identifier, INTERRUPTION_COLUMNS))
@@ -25,7 +27,8 @@ _INTERRUPTIONS = sql.SQL("SELECT {} FROM interruption WHERE session_id = %s").fo
 class Tables:
     """What the tables should hold of one session. `reasons` says of which turn's reason an event has the words.
 
-    `background` is by turn and call: the loop, the worker, and whether somebody wants it ended.
+    `background` is by turn and call: the loop, the worker, and whether somebody wants it ended. `files` are the events
+    that named each file first, but for those that are erased (`gone`).
     """
 
     members: dict[str, str] = field(default_factory=dict)
@@ -33,11 +36,16 @@ class Tables:
     background: dict[tuple[str, str], tuple[str, str, bool]] = field(default_factory=dict)
     started: dict[tuple[str, str], datetime] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    naming: dict[int, list[str]] = field(default_factory=dict)
 
     def step(self, stored: Stored, state: State) -> None:
         """Take in an event; `state` is the one after it."""
         if stored.type in ("ToolSettled", "KillRequested", "ProcessesEnded", "LoopClosed"):
             self._step_background(stored, state)
+        if stored.type in _NAMING:
+            self._step_files(stored)
         if stored.type not in ("MemberChanged", "TurnInterrupted", "InterruptReasonGiven"):
             return
         event = read.as_event(stored)
@@ -57,6 +65,13 @@ class Tables:
         reason = event.data.get("reason")
         self.interruptions[turn]["reason"] = reason if isinstance(reason, str) else None
 
+    def _step_files(self, stored: Stored) -> None:
+        ids = [each["id"] for each in read.as_event(stored, texts=False).data.get("files") or ()]
+        self.naming |= {stored.seq: ids} if ids else {}
+        for id in ids if stored.type.endswith("Queued") else ():
+            if id not in self.gone:
+                self.files.setdefault(id, stored.seq)
+
     def _step_background(self, stored: Stored, state: State) -> None:
         listed = [(loop.id, each) for loop in state.loops.values() for each in loop.background]
         for _, each in listed:
@@ -66,7 +81,10 @@ class Tables:
         }
 
     def erase(self, seq: int) -> None:
-        """The texts of an event were erased."""
+        """The texts of an event were erased, and the files it names."""
+        for id in self.naming.get(seq, ()):
+            self.files.pop(id, None)
+            self.gone.add(id)
         if seq in self.reasons:
             self.interruptions[self.reasons[seq]]["reason"] = None
 
@@ -76,6 +94,8 @@ class Tables:
             yield "the table `member` differs from the fold of the log"
         if self._background_there(cur, session) != self.background:
             yield "the table `background_process` differs from the fold of the log"
+        if self._files_there(cur, session) != self.files:
+            yield "the table `file` differs from the fold of the log"
         there = self._there(cur, session)
         for turn in sorted({*there, *self.interruptions}):
             if there.get(turn) != self._known(turn, there):
@@ -94,6 +114,8 @@ class Tables:
             row = self._known(turn, there) or {}
             insert_interruption(cur, {**row, "cut_off": row["cut_off"] or 0})
 
+        for id, seq in self.files.items():
+            cur.execute("UPDATE file SET seq = %s WHERE session_id = %s AND id = %s", (seq, session, id))
         cur.execute("DELETE FROM background_process WHERE session = %s", (session,))
         cur.executemany(
             """INSERT INTO background_process (session, loop, turn, call, worker, started_at, kill_at)
@@ -103,6 +125,11 @@ class Tables:
                 for (turn, call), (loop, worker, killed) in self.background.items()
             ],
         )
+
+    @staticmethod
+    def _files_there(cur: Cursor[Row], session: str) -> dict[str, int]:
+        rows = cur.execute("SELECT id, seq FROM file WHERE session_id = %s AND seq IS NOT NULL", (session,)).fetchall()
+        return {str(id): seq for id, seq in rows}
 
     @staticmethod
     def _background_there(cur: Cursor[Row], session: str) -> dict[tuple[str, str], tuple[str, str, bool]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from sessions_app.engine.files import IMAGES
 from sessions_app.engine.stops import Stops, of_turn
 from sessions_app.pages.long import folded
 from sessions_app.pages.stops import facts
@@ -21,6 +22,7 @@ from sessions_app.pages.words import (
     duration,
     earlier_answer,
     failed_words,
+    file_size,
     handed_over_words,
     hue,
     left_words,
@@ -64,6 +66,7 @@ class Timeline:
         self.blocks: list[Item] = []
         self._turns: dict[str, Item] = {}
         self._texts: dict[str, Any] = dict(texts)
+        self._files: dict[str, list[Mapping[str, Any]]] = {}
         self._retries: set[str] = set()
         self._authors: dict[str, Mapping[str, Any]] = {}
         self._calls: dict[tuple[Any, ...], Item] = {}
@@ -157,6 +160,8 @@ class Timeline:
     def remember(self, identity: str, event: Event) -> None:
         """Keep a message's words and author until it lands."""
         self._texts[identity] = event["data"].get("text")
+        if event["data"].get("files"):
+            self._files[identity] = event["data"]["files"]
         self._authors.setdefault(identity, event["data"].get("author") or event["actor"])
         if event["data"].get("retries"):
             self._retries.add(identity)
@@ -169,10 +174,22 @@ class Timeline:
         above = self._above(author)
         item = {
             "kind": "said", "by": above or actor_name(author), "hue": hue(author["id"]) if author and not above else "",
-            **folded(text_of(self._texts.get(identity)) or "…"), **values,
+            **folded(text_of(self._texts.get(identity)) or "…"), "files": self._listed(identity), **values,
         }  # fmt: skip
         self.turn(event)["items"].append(item)
         return item
+
+    def _listed(self, identity: str) -> list[Item]:
+        """The files that came with a message; a name that was erased is none."""
+        return [
+            {
+                **each,
+                "name": each["name"] if isinstance(each["name"], str) else "",
+                "image": each["type"] in IMAGES,
+                "words": file_size(each["size"]),
+            }
+            for each in self._files.get(identity, ())
+        ]
 
     def _above(self, author: Mapping[str, Any] | None) -> str:
         """The agent that gave a delegate its task, as people call it; nothing for everybody else."""

@@ -127,6 +127,15 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def file_size(size: int) -> str:
+    """Bytes of a file: `812 bytes`, `14 KB`, `1.2 MB`."""
+    if size < 1000:
+        return "1 byte" if size == 1 else f"{size} bytes"
+    if size < 999_500:
+        return f"{round(size / 1000)} KB"
+    return f"{size / 1e6:.1f}".removesuffix(".0") + " MB" if size < 9_950_000 else f"{round(size / 1e6):,} MB"
+
+
 def duration(ms: float) -> str:
     """A length of time, never negative: `6 ms`, `0.4 s`, `38 s`, `2 min 11 s`, `3 h 4 min`, `2 days`."""
     value = max(0, round(ms))

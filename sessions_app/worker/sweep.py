@@ -20,7 +20,7 @@ from sessions_app.engine.commands import BackgroundEnded, EndTurn, Settlement
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
 from sessions_app.keys import stored
-from sessions_app.log import db, read, search, stream
+from sessions_app.log import db, files, read, search, stream
 from sessions_app.log.db import Row
 from sessions_app.log.phases import LEASE_S
 from sessions_app.worker.place import place
@@ -333,6 +333,7 @@ class Sweep:
             with db.cursor("read") as cur:
                 cur.execute(statement)
         stream.drop_old(STREAM_DAYS)
+        files.tidy()
 
 
 def _free(session: str) -> bool:

@@ -35,10 +35,14 @@ from sessions_app.worker.streaming import Stream
 from sessions_app.worker.tools.base import ToolContext, ToolOutcome
 from sessions_app.worker.tools.delegate import task_of
 from sessions_app.worker.tools.registry import effect_of, run_tool, specs
+from sessions_app.worker.uploads import Uploads
 
 T = TypeVar("T")
 CHILDREN_S: Final = 0.1
 """How often a turn that is to end asks whether its delegates have ended."""
+_BLIND: Final = (400, 404, 413, 415, 422)
+"""How providers refuse images that a model, or a server, does not take: it is asked once more without them, and has
+the files' paths."""
 _log = logging.getLogger(__name__)
 
 
@@ -81,6 +85,7 @@ class TurnRun:
         self._acknowledged: int | None = None
         self._acknowledging = asyncio.Lock()
         self._workspace = Path()
+        self._uploads = Uploads(session)
         self._spent = ""
         self._alarm: asyncio.TimerHandle | None = None
         self._telling: asyncio.Future[None] | None = None
@@ -210,6 +215,9 @@ class TurnRun:
             try:
                 reply = await self._attempt(request, self._attempt_number)
             except ModelError as error:
+                if request.images and error.status in _BLIND:
+                    self._uploads.images = False
+                    continue
                 tries += 1
                 pause = wait_s(tries, error, random.random())  # noqa: S311 (spreads retries, guards nothing)
                 if pause is None:
@@ -232,11 +240,14 @@ class TurnRun:
     async def _request(self) -> Request:
         await self._read_on()
         mode = self._transcript.mode
+        bring = self._uploads.bring
+        entries, images = await self.worker.persistently(bring, self._workspace, self._transcript.entries)
         return Request(
             self._transcript.model,
             instructions_for(self._workspace, self._transcript.instructions, mode),
-            tuple(self._transcript.entries),
+            entries,
             specs(mode),
+            images,
         )
 
     async def _attempt(self, request: Request, attempt: int) -> Reply:

@@ -17,7 +17,7 @@ const ANA = { kind: "person", id: "ana", name: "ana", device: { kind: "phone", n
 const BEN = { kind: "person", id: "ben", name: "ben", device: null };
 const NONE = { ended: [], surviving: [], background: [] };
 /** @type {import("./session/items.js").Context} */
-const context = { readText: () => Promise.resolve(""), rules: new Map(), putInBox: null, retry: () => Promise.resolve() };
+const context = { readText: () => Promise.resolve(""), session: "", rules: new Map(), putInBox: null, retry: () => Promise.resolve() };
 
 /** @param {string} name @param {...Node} parts */
 function section(name, ...parts) {

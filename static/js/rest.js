@@ -50,6 +50,31 @@ export async function ask(method, address, { body, id, timeout = 15_000 } = {}) 
   return answer;
 }
 
+/**
+ * Upload one file, in the field `file`; how far it is comes along, which `fetch` does not say.
+ * @param {string} path below `/api/v1` @param {File} file
+ * @param {{ id: string, signal: AbortSignal, onProgress: (part: number) => void }} options @returns {Promise<any>}
+ */
+export function upload(path, file, { id, signal, onProgress }) {
+  const form = new FormData();
+  form.append("file", file);
+  const request = new XMLHttpRequest();
+  request.open("POST", `/api/v1${path}`);
+  request.responseType = "json";
+  for (const [name, value] of [["Accept", "application/json"], ["X-CSRFToken", csrfToken()], ["Idempotency-Key", id]]) request.setRequestHeader(name, value);
+  request.upload.addEventListener("progress", ({ loaded, total }) => onProgress(total ? loaded / total : 0));
+  signal.addEventListener("abort", () => request.abort());
+  return new Promise((resolve, reject) => {
+    request.addEventListener("load", () => {
+      if (request.status === 401) void forget();
+      if (request.status >= 200 && request.status < 300 && request.response) resolve(request.response);
+      else reject(refusal(request.status, request.response));
+    });
+    for (const type of ["error", "abort", "timeout"]) request.addEventListener(type, () => reject(new Refused("unreachable", "The server could not be reached.")));
+    request.send(form);
+  });
+}
+
 /** @param {number} status @param {any} answer @returns {Refused} */
 function refusal(status, answer) {
   if (answer && typeof answer === "object" && answer.code) {

@@ -321,7 +321,15 @@ export function closedWords(reason, by) {
   return "Not asked any more: the turn has ended";
 }
 
-/** Bytes for a person. @param {number} bytes */
+/** The bytes of a file, as people know them: "812 bytes", "14 KB", "1.2 MB". @param {number} bytes @returns {string} */
+export function fileSize(bytes) {
+  if (bytes < 1000) return count(bytes, "byte");
+  if (bytes < 999_500) return `${Math.round(bytes / 1000)} KB`;
+  const megabytes = bytes / 1e6;
+  return `${megabytes < 9.95 ? Number(megabytes.toFixed(1)) : Math.round(megabytes).toLocaleString("en")} MB`;
+}
+
+/** Bytes for a person. @param {number} bytes @returns {string} */
 export function size(bytes) {
   if (bytes < 10_240) return `${bytes.toLocaleString("en")} bytes`;
   return bytes < 1_048_576 ? `${Math.round(bytes / 1024)} KiB` : `${(bytes / 1_048_576).toFixed(2)} MiB`;

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
 from django.test import Client
 
@@ -47,6 +48,17 @@ class Caller:
 
     def delete(self, path: str) -> Answer:
         return self.send("DELETE", path)
+
+    def upload(self, session: str, name: str, content: bytes, key: str | None = None, type_: str = "") -> Answer:
+        """One file for a message of the session; `type_` is what the caller says it is."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        file = SimpleUploadedFile(name, content, type_ or "application/octet-stream")
+        path = f"{self._prefix}/sessions/{session}/files"
+        return _answer(self._client.post(path, {"file": file}, headers=headers))
+
+    def fetch(self, path: str) -> Any:
+        """A response that is no JSON."""
+        return self._client.get(self._prefix + path)
 
     def send(self, method: str, path: str, body: Any = None, key: str | None = None) -> Answer:
         """`body`: bytes as they are, anything else as JSON; None sends no body."""

@@ -101,6 +101,20 @@ def test_a_session_is_made_used_and_listed(ana: Run) -> None:
     assert "and be brief" in seen.out
 
 
+def test_files_go_along(ana: Run, tmp_path: Path) -> None:
+    world = World.create("ana")
+    (tmp_path / "plan.txt").write_text("words")
+    sent = ana("send", world.session, "look", "--file", str(tmp_path / "plan.txt"))
+    assert sent.out.startswith("Queued")
+    assert ana("steer", world.session, "--file", str(tmp_path / "plan.txt")).exit_code == 0
+    assert [event.data["files"][0]["name"] for event in world.events("InputQueued", "SteerQueued")] == ["plan.txt"] * 2
+    assert world.events("SteerQueued")[0].data["text"] == "plan.txt"
+    assert "· with plan.txt, 5 bytes" in ana("watch", world.session, "--once").out
+    missing = ana("send", world.session, "look", "--file", str(tmp_path / "none"))
+    assert (missing.exit_code, "cannot be read" in missing.err) == (2, True)
+    assert ana("send", world.session).exit_code == 2
+
+
 def test_watch_names_the_agents_also_from_the_middle(ana: Run) -> None:
     world = World.create("ana")
     world.start("compare the folders")

@@ -1,6 +1,7 @@
 """A session that lives in memory: the pure engine with a clock and a log of its own, for generated and told tales."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +36,7 @@ class Memory:
     ids: int = 0
     phases: dict[str, Phase] = field(default_factory=dict)
     at: str = LOOP
+    uploads: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         created = {"title": "t", "created_by": "a", "workspace": "/w", "settings": self.settings}
@@ -49,7 +51,17 @@ class Memory:
         """Decide and append; raises `Refused` and then leaves everything as it was."""
         self.now_ms += 7
         cause = self.new_id("c")
-        context = Context(actor, self.now_ms, self.phases, self.payload, self._returned, len(self.log), cause)
+        context = Context(
+            actor,
+            self.now_ms,
+            self.phases,
+            self.payload,
+            self._returned,
+            len(self.log),
+            cause,
+            self._files,
+            self._there,
+        )
         before = to_json(self.state)
         try:
             decision = decide(self.state, command, context)
@@ -92,6 +104,18 @@ class Memory:
     def _returned(self, seq: int) -> Any:
         text = self.payload(seq)["text"]
         return text if len(text) <= INLINE_BYTES else {"ref": f"{seq}.text", "size": len(text)}
+
+    def _files(self, seq: int) -> list[dict[str, Any]]:
+        return list(self.payload(seq).get("files") or ())
+
+    def _there(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        return {each: self.uploads[each] for each in ids if each in self.uploads}
+
+    def upload(self, name: str = "plan.png", type_: str = "image/png", size: int = 3) -> str:
+        """A file that is there to be named; its id."""
+        identity = self.new_id("f")
+        self.uploads[identity] = {"id": identity, "name": name, "size": size, "type": type_}
+        return identity
 
     def round_trip(self) -> State:
         return from_json(to_json(self.state))

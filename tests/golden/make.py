@@ -326,12 +326,26 @@ def background(memory: Memory) -> None:
     memory.do(c.BackgroundEnded(turn, LOOP, "a", [], kept["background"]))
 
 
+def with_files(memory: Memory) -> None:
+    """A message and a steer with files; a changed message that keeps its file, taken back."""
+    memory.submit("look at this", files=[memory.upload("plan.png")])
+    memory.resume()
+    memory.do(c.SendSteer("s", "", loop=LOOP, files=[memory.upload("notes.txt", "text/plain", 5)]), BEN)
+    waiting = memory.submit("then this", files=[memory.upload("next.png")])
+    memory.do(c.EditInput(waiting, "then that"), ANA)
+    memory.plan("a")
+    memory.call("a")
+    memory.settle("a")
+    memory.begin()
+    memory.do(c.RetractInput(waiting), ANA)
+
+
 TALES: Final[dict[str, Callable[[Memory], None]]] = {
     tale.__name__: tale
     for tale in (
         plain_turn, calls, stop_in_a_call, stop_in_a_reply, superseded_answer, urgent_skip, queue, worker_lost,
         survivor, survivor_at_work, survivor_gone, failed, close, approvals, modes, folded, retried, budget,
-        delegates, delegate_lost, handed_over, background,
+        delegates, delegate_lost, handed_over, background, with_files,
     )
 }  # fmt: skip
 

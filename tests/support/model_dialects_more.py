@@ -161,7 +161,7 @@ def google_history(body: dict[str, Any]) -> list[Said]:
             elif "functionResponse" in part:
                 answer = part["functionResponse"]
                 said.append(Said("tool", json.dumps(answer["response"]), call=answer["name"]))
-            else:
+            elif "inlineData" not in part:
                 said.append(Said("assistant" if content.get("role") == "model" else "user", part.get("text", "")))
     return said
 

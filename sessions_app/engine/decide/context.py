@@ -1,6 +1,6 @@
 """What `decide` is given beside state and command, and what it answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -25,7 +25,8 @@ class Context:
 
     The texts are there for what waits, which the state holds by reference. `payload` is an event's whole payload;
     `returned` its text as it goes back to its author: itself, or `{ref, size}` where it is long, so that giving back a
-    full queue takes no longer than a stop may (E11).
+    full queue takes no longer than a stop may (E11). `files` are the files that an earlier message carries, `uploads`
+    those that are there of the ids of uploaded files, each `{id, name, size, type}`.
     """
 
     actor: Actor
@@ -35,6 +36,8 @@ class Context:
     returned: Callable[[int], Any]
     head: int = 0
     cause: str = ""
+    files: Callable[[int], list[Data]] = lambda seq: []
+    uploads: Callable[[Sequence[str]], Mapping[str, Data]] = lambda ids: {}
 
     def text(self, seq: int, key: str = "text") -> Any:
         """A text of an earlier event; `{"erased": true}` where it was erased (A3), None where there is none."""

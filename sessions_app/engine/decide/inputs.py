@@ -4,10 +4,11 @@ from itertools import takewhile
 
 from sessions_app.engine.commands import EditInput, Release, RetractInput, Retry, Submit
 from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session, wrote
+from sessions_app.engine.decide.files import kept, named, worded
 from sessions_app.engine.decide.gates import withdrawn
 from sessions_app.engine.decide.steering import check_steer_limits, withdraw
 from sessions_app.engine.errors import Refused
-from sessions_app.engine.events import Draft
+from sessions_app.engine.events import Data, Draft
 from sessions_app.engine.limits import INPUT_BYTES, INPUTS_WAITING, TITLE_CHARS, check_text
 from sessions_app.engine.state import Input, Loop, State, Turn
 
@@ -17,10 +18,12 @@ def submit(state: State, command: Submit, context: Context) -> Decision:
     open_session(state)
     loop = find_loop(state, command.loop)
     check_inbox(loop)
-    check_text(command.text, INPUT_BYTES, "message")
+    files = named(command.files, context)
+    text = worded(command.text, files)
+    check_text(text, INPUT_BYTES, "message")
     position = len(loop.inbox)
-    draft = queued(loop, command.input, command.text, context.actor.agency, position, delivery=command.delivery)
-    events = (draft,) if state.titled else (draft, Draft("SessionChanged", {"title": title_from(command.text)}))
+    draft = queued(loop, command.input, text, context.actor.agency, position, delivery=command.delivery, files=files)
+    events = (draft,) if state.titled else (draft, Draft("SessionChanged", {"title": title_from(text)}))
     receipt = {"input": command.input, "position": position}
     paused = sum(entry.held for entry in loop.inbox)  # of those before it, which it does not wait for (E12)
     return Decision(events, {**receipt, "paused": paused} if paused else receipt)
@@ -46,8 +49,11 @@ def queued(
     position: int,
     request: str | None = None,
     delivery: str = "queue",
+    files: Data | None = None,
 ) -> Draft:
-    data = {"input": input_id, "text": text, "agency": agency, "delivery": delivery, "position": position}
+    data = {
+        "input": input_id, "text": text, "agency": agency, "delivery": delivery, "position": position, **(files or {}),
+    }  # fmt: skip
     return Draft("InputQueued", data if request is None else {**data, "request": request}, loop.id)
 
 
@@ -75,7 +81,7 @@ def retry(state: State, command: Retry, context: Context) -> Decision:
         raise Refused("invalid", "Its text was erased.", input=entry.id)
     data = {
         "input": command.again, "text": text, "agency": entry.agency, "delivery": "queue", "position": 0,
-        "retries": entry.id, **credit(entry.author, context.actor),
+        "retries": entry.id, **credit(entry.author, context.actor), **kept(entry.seq, context),
     }  # fmt: skip
     return Decision((Draft("InputQueued", data, loop.id),), {"input": command.again, "position": 0})
 
@@ -98,7 +104,8 @@ def changed(loop: Loop, entry: Input, text: str, position: int, request: str | N
 
 def cancelled(loop: Loop, entry: Input, reason: str, context: Context, turn: str | None = None) -> Draft:
     """One entry leaves the inbox unrun, with its text for its author (B5)."""
-    data = {"input": entry.id, "reason": reason, "text": context.returned(entry.text_seq)}
+    text = context.returned(entry.text_seq)
+    data = {"input": entry.id, "reason": reason, "text": text, **kept(entry.seq, context)}
     return Draft("InputCancelled", data, loop.id, turn)
 
 
@@ -130,6 +137,7 @@ def _promote(loop: Loop, entry: Input, command: EditInput, context: Context) -> 
         "text": text,
         "urgent": command.promote == "urgent",
         **credit(entry.author, context.actor),
+        **kept(entry.seq, context),
     }
     events = [cancelled(loop, entry, "promoted", context), Draft("SteerQueued", data, loop.id)]
     events += withdrawn(loop) if data["urgent"] else []

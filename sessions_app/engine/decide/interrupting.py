@@ -23,6 +23,7 @@ from sessions_app.engine.decide.context import Context, Decision, find_loop, hel
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import close_delegate, end_below, end_given_back, interrupted, phase_of
 from sessions_app.engine.decide.fates import Aftermath, dispose, goes_on, return_all
+from sessions_app.engine.decide.files import named, worded
 from sessions_app.engine.decide.inputs import changed, find_input, queued
 from sessions_app.engine.decide.settling import kills as kills_of
 from sessions_app.engine.decide.settling import revoked
@@ -63,7 +64,7 @@ def _check(state: State, command: Interrupt, context: Context) -> None:
         return
     open_session(state)
     if command.then.text is not None:
-        check_text(command.then.text, INPUT_BYTES, "message")
+        check_text(worded(command.then.text, named(command.then.files, context)), INPUT_BYTES, "message")
     else:
         find_input(state, command.then.input)
 
@@ -108,7 +109,9 @@ def _then(state: State, command: Interrupt, context: Context, request: Request |
     request_id = request.id if isinstance(request, Request) else request
     position = len([entry for entry in loop.inbox if entry.id in ahead and entry.id != then.input])
     if then.text is not None:
-        return [queued(loop, then.input, then.text, context.actor.agency, position, request_id)]
+        files = named(then.files, context)
+        text = worded(then.text, files)
+        return [queued(loop, then.input, text, context.actor.agency, position, request_id, files=files)]
     holder, entry = find_input(state, then.input)
     moved = changed(holder, entry, context.text(entry.text_seq), position, request_id)
     if not entry.held:

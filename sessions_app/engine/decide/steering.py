@@ -5,6 +5,7 @@ from typing import Any
 from sessions_app.engine.actors import agency_of
 from sessions_app.engine.commands import EditSteer, SendSteer, WithdrawSteer
 from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session, wrote
+from sessions_app.engine.decide.files import kept, named, worded
 from sessions_app.engine.decide.gates import withdrawn
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
@@ -23,12 +24,14 @@ def steer(state: State, command: SendSteer, context: Context) -> Decision:
     """Accept a steer and say where it will land; never waits for the turn (D2, D9, D10)."""
     open_session(state)
     loop = find_loop(state, command.loop)
-    check_steer_limits(loop, command.text)
+    files = named(command.files, context)
+    text = worded(command.text, files)
+    check_steer_limits(loop, text)
     turn = loop.turn
     if command.turn is not None and (turn is None or turn.id != command.turn or turn.mark is not None):
         running = None if turn is None or turn.mark is not None else turn.id
         raise Refused("turn_mismatch", "That turn is not running any more.", text=command.text, running=running)
-    data: dict[str, Any] = {"steer": command.steer, "text": command.text, "urgent": command.urgent}
+    data: dict[str, Any] = {"steer": command.steer, "text": text, "urgent": command.urgent, **files}
     if command.turn is not None:
         data["for_turn"] = command.turn
     receipt = {"steer": command.steer, "lands": _lands(loop, context)}
@@ -56,7 +59,8 @@ def find_steer(state: State, steer_id: str) -> tuple[Loop, Steer]:
 
 def withdraw(loop: Loop, pending: Steer, reason: str, context: Context, turn: str | None = None) -> Draft:
     """One steer leaves undelivered, with its text (D8)."""
-    data = {"steer": pending.id, "reason": reason, "text": context.returned(pending.text_seq)}
+    text = context.returned(pending.text_seq)
+    data = {"steer": pending.id, "reason": reason, "text": text, **kept(pending.seq, context)}
     return Draft("SteerWithdrawn", data, loop.id, turn)
 
 
@@ -73,6 +77,7 @@ def edit_steer(state: State, command: EditSteer, context: Context) -> Decision:
         data = {
             "input": command.input, "text": text, "agency": agency_of(pending.author.kind),
             "delivery": "queue", "position": len(loop.inbox), **credit(pending.author, context.actor),
+            **kept(pending.seq, context),
         }  # fmt: skip
         events = (withdraw(loop, pending, "as_input", context), Draft("InputQueued", data, loop.id))
         return Decision(events, {"steer": pending.id, "input": command.input, "position": len(loop.inbox)})

@@ -1,6 +1,6 @@
 """The protocol between a turn and whatever answers it: one request in, pieces of a reply out, the whole reply last."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
@@ -21,12 +21,16 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything one model call depends on. `model` is the full `provider:model` name."""
+    """Everything one model call depends on. `model` is the full `provider:model` name.
+
+    `images` are those of the entries' files that are shown, by the file's id.
+    """
 
     model: str
     instructions: str
     entries: tuple[Entry, ...]
     tools: tuple[ToolSpec, ...] = ()
+    images: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import asyncio
 import gc
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -185,8 +185,8 @@ def _messages(request: Request) -> list[wire.ModelMessage]:
     sent: list[wire.ModelRequestPart] = []
     for entry in request.entries:
         match entry:
-            case UserEntry(text=text):
-                sent.append(wire.UserPromptPart(text))
+            case UserEntry():
+                sent.append(_user_part(entry, request.images))
             case ResultEntry(call=call, tool=tool, text=text):
                 sent.append(wire.ToolReturnPart(_tool_name(tool), text, tool_call_id=call))
             case AssistantEntry():
@@ -198,6 +198,12 @@ def _messages(request: Request) -> list[wire.ModelMessage]:
                     history.append(wire.ModelResponse(parts=reply))
     history.append(wire.ModelRequest(parts=sent, instructions=request.instructions or None))
     return history
+
+
+def _user_part(entry: UserEntry, images: Mapping[str, bytes]) -> wire.UserPromptPart:
+    """Words, with the images that came with them."""
+    shown = [wire.BinaryContent(images[file.id], media_type=file.type) for file in entry.files if file.id in images]
+    return wire.UserPromptPart([entry.text, *shown] if shown else entry.text)
 
 
 def _response_parts(entry: AssistantEntry) -> list[wire.ModelResponsePart]:

@@ -11,12 +11,12 @@ from sessions_app.worker.tools.beneath import Place, require_regular
 WRITE_LIMIT: Final = 8 * 1024 * 1024
 
 
-def save(found: Place, content: bytes, path: str) -> bool:
+def save(found: Place, content: bytes, path: str, limit: int = WRITE_LIMIT) -> bool:
     """Put `content` in place of the file, keeping mode and owner; True when there was none. May raise ToolError."""
     if not found.name:
         raise ToolError(f"{path} is a directory")
-    if len(content) > WRITE_LIMIT:
-        raise ToolError(f"{len(content):,} bytes are too much for one file; the limit is {WRITE_LIMIT:,}")
+    if len(content) > limit:
+        raise ToolError(f"{len(content):,} bytes are too much for one file; the limit is {limit:,}")
     before = _status(found)
     if before is not None:
         require_regular(before, path)

@@ -7,10 +7,12 @@ import { button, el, fill, setAttribute, write } from "../dom.js";
 import { Refused, commandId } from "../rest.js";
 import { count as countOf, counting, size, thing } from "../words.js";
 import { count, since, stopCounting } from "../clock.js";
+import { Attachments, listenForFiles, wordsBeside } from "./attachments.js";
 import { primary } from "./state.js";
 import { delegated, isTask, stopping, waiting } from "./strip.js";
 
-/** @typedef {import("./state.js").State} State @typedef {"steer" | "urgent" | "queue"} Way */
+/** @typedef {import("./state.js").State} State @typedef {"steer" | "urgent" | "queue"} Way @typedef {import("./files.js").SentFile} SentFile */
+/** @typedef {{ text: string, way?: Way, id?: string, target?: string, files?: SentFile[] }} Draft */
 
 const INPUT_BYTES = 1_048_576;
 const STEER_BYTES = 8_192;
@@ -37,6 +39,7 @@ export class Composer {
     this.box = /** @type {HTMLTextAreaElement} */ (form.querySelector("textarea"));
     this.sendButton = /** @type {HTMLButtonElement} */ (form.querySelector(".send"));
     this.ways = /** @type {HTMLElement} */ (form.querySelector(".ways"));
+    this.clip = /** @type {HTMLButtonElement} */ (form.querySelector(".clip"));
     this.hint = /** @type {HTMLElement} */ (this.ways.querySelector(".hint"));
     /** @type {Way} */
     this.way = "steer";
@@ -44,7 +47,7 @@ export class Composer {
     this.target = "";
     this.to = /** @type {HTMLElement} */ (document.getElementById("to"));
     this.flying = "";
-    /** @type {string[]} */
+    /** @type {[string, string, SentFile[]][]} */
     this.returned = [];
     this.receipt = "";
     /** The message the receipt is about: what is said of it holds as long as it waits. */
@@ -55,9 +58,18 @@ export class Composer {
     this.landsBelow = false;
     this.receiptTimer = 0;
     this.hinted = "";
+    /** What is said is what the message waits for. */
+    this.waits = false;
     const draft = this.#readDraft();
     this.box.value = draft.text;
     this.draft = draft;
+    const tell = (/** @type {string} */ text) => this.#tell(text, true);
+    this.attachments = new Attachments({ place: /** @type {HTMLElement} */ (form.querySelector(".files")), session, tell, onChange: () => this.#changed() });
+    this.attachments.restore(draft.files || []);
+    listenForFiles({ form, dock: /** @type {HTMLElement} */ (form.closest(".dock")), tell, add: (files) => {
+      this.#tell("");
+      this.attachments.add(files);
+    } });
     this.#listen();
     this.#fit();
   }
@@ -76,12 +88,29 @@ export class Composer {
       });
     }
     this.box.addEventListener("input", () => {
-      this.#writeDraft({ text: this.box.value });
+      this.#writeDraft(this.#written());
       this.#fit();
       this.#tell("");
       this.draw();
     });
     this.box.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  /** What stands in the box, with what is uploaded for it. @returns {Draft} */
+  #written() {
+    const files = this.attachments.sent;
+    return files.length ? { text: this.box.value, files } : { text: this.box.value };
+  }
+
+  /** The files changed: one came, is there, or went. */
+  #changed() {
+    this.#writeDraft(this.#written());
+    if (this.waits && !this.attachments.waits) this.#tell("");
+    this.draw();
+  }
+
+  get #empty() {
+    return this.box.value.trim() === "" && !this.attachments.any;
   }
 
   /** Enter sends, Alt+Enter after this turn, Shift+Enter is a new line; under a thumb Enter is a new line. @param {KeyboardEvent} event */
@@ -125,7 +154,9 @@ export class Composer {
       choice.hidden = !steerable;
       setAttribute(choice, "aria-pressed", String(choice.dataset.way === this.way));
     }
-    this.sendButton.disabled = Boolean(this.flying) || this.box.value.trim() === "" || !this.#loop();
+    this.sendButton.disabled = Boolean(this.flying) || this.#empty || !this.#loop();
+    this.clip.disabled = Boolean(this.flying);
+    this.attachments.hold(Boolean(this.flying));
     const whom = this.target ? "it" : "the agent"; // its name stands above
     this.box.placeholder = `${steerable ? "Steer" : "Write to"} ${whom}`;
     this.#drawTarget();
@@ -173,27 +204,34 @@ export class Composer {
   /** What is in the box for a stop that sends it, or null. */
   takeText() {
     const text = this.box.value;
-    if (!text.trim() || this.flying || this.target) return null; // what a delegate was to read goes to no other
-    return { text, sent: () => void (this.box.value === text && this.#received()) }; // what was typed since stays
+    if (this.#empty || this.attachments.waits || this.flying || this.target) return null; // what a delegate was to read goes to no other
+    const files = this.attachments.sent.map((file) => file.id);
+    return { text, files, sent: () => void (this.box.value === text && this.#received()) }; // what was typed since stays
   }
 
-  /** Words that came back. An empty box takes them; a full one is not touched. @param {string} text @param {string} [loop] whom they were for: nobody else gets them unasked @returns {boolean} */
-  giveBack(text, loop = "") {
-    if (this.box.value.trim()) return false;
-    this.box.value = text;
+  /**
+   * Words that came back, with their files. An empty box takes them; a full one is not touched.
+   * @param {string} text @param {string} [loop] whom they were for: nobody else gets them unasked @param {SentFile[]} [files] @returns {boolean}
+   */
+  giveBack(text, loop = "", files = []) {
+    if (!this.#empty) return false;
+    this.box.value = wordsBeside(text, files);
     this.target = loop;
-    this.#writeDraft({ text });
+    this.attachments.restore(files);
+    this.#writeDraft(this.#written());
     this.#fit();
     this.draw();
     return true;
   }
 
-  /** Words one asked back: into an empty box, or below what stands there; while that is being sent, afterwards. @param {string} text @param {string} [loop] */
-  putIn(text, loop = "") {
-    if (this.flying) this.returned.push(text);
-    else if (!this.#holds(text) && !this.giveBack(text, loop)) {
-      this.box.value = `${this.box.value.trimEnd()}\n\n${text}`;
-      this.#writeDraft({ text: this.box.value });
+  /** Words one asked back: into an empty box, or below what stands there; while that is being sent, afterwards. @param {string} text @param {string} [loop] @param {SentFile[]} [files] */
+  putIn(text, loop = "", files = []) {
+    const words = wordsBeside(text, files);
+    if (this.flying) this.returned.push([text, loop, files]);
+    else if (!(words && this.#holds(words)) && !this.giveBack(text, loop, files)) {
+      if (words) this.box.value = `${this.box.value.trimEnd()}\n\n${words}`.trimStart();
+      this.attachments.restore(files);
+      this.#writeDraft(this.#written());
       this.#fit();
       this.draw();
     }
@@ -213,7 +251,12 @@ export class Composer {
   /** @param {Way} way */
   async send(way) {
     const text = this.box.value;
-    if (this.flying || !text.trim() || !this.#loop()) return;
+    if (this.flying || this.#empty || !this.#loop()) return;
+    if (this.attachments.waits) {
+      this.#tell(this.attachments.waits, true);
+      this.waits = true;
+      return;
+    }
     const limit = way === "queue" ? INPUT_BYTES : STEER_BYTES;
     const bytes = new TextEncoder().encode(text).length;
     if (bytes > limit) {
@@ -221,9 +264,11 @@ export class Composer {
       return;
     }
     const { target } = this;
-    const again = this.draft.text === text && this.draft.way === way && (this.draft.target || "") === target;
+    const files = this.attachments.sent.map((file) => file.id);
+    const same = JSON.stringify((this.draft.files || []).map((file) => file.id)) === JSON.stringify(files);
+    const again = same && this.draft.text === text && this.draft.way === way && (this.draft.target || "") === target;
     const id = (again && this.draft.id) || commandId();
-    this.#writeDraft({ text, way, id, target });
+    this.#writeDraft({ ...this.#written(), way, id, target });
     this.flying = id;
     this.box.readOnly = true;
     this.#tell("");
@@ -231,7 +276,7 @@ export class Composer {
     this.draw();
     const slow = setTimeout(() => this.#slow(id), SLOW_MS);
     try {
-      const whom = target && { loop: target };
+      const whom = { ...(target && { loop: target }), ...(files.length && { files }) };
       const frame = way === "queue" ? { t: "submit", id, text, ...whom } : { t: "steer", id, text, urgent: way === "urgent", ...whom };
       const receipt = await this.connection.send(frame);
       if (this.flying !== id) return;
@@ -239,7 +284,7 @@ export class Composer {
       this.#received();
       this.#landed(way, receipt);
     } catch (error) {
-      if (this.flying === id) this.#refused(/** @type {Refused} */ (error), text);
+      if (this.flying === id) this.#refused(/** @type {Refused} */ (error));
     } finally {
       clearTimeout(slow);
     }
@@ -248,6 +293,7 @@ export class Composer {
   #received() {
     this.#land();
     this.box.value = "";
+    this.attachments.clear();
     this.way = "steer";
     this.target = "";
     this.#writeDraft({ text: "" });
@@ -260,7 +306,7 @@ export class Composer {
     this.flying = "";
     this.box.readOnly = false;
     const back = this.returned.splice(0);
-    queueMicrotask(() => back.forEach((text) => this.putIn(text)));
+    queueMicrotask(() => back.forEach((words) => this.putIn(...words)));
   }
 
   /** @param {Way} way @param {any} receipt */
@@ -285,10 +331,11 @@ export class Composer {
     return { when: "safe_point", after: turn ? this.view.turns.get(turn.id)?.phase?.is : undefined };
   }
 
-  /** @param {Refused} error @param {string} text */
-  #refused(error, text) {
+  /** @param {Refused} error */
+  #refused(error) {
     this.#land();
-    this.#writeDraft({ text }); // the next try is a new command
+    if (error.code === "file_not_found") this.attachments.lost(error.data.files);
+    this.#writeDraft(this.#written()); // the next try is a new command
     this.#tell(error.code === "command_id_reused" ? "Not sent. Please send it again." : `Not sent. ${error.detail}`, true);
     this.draw();
     this.box.focus();
@@ -308,6 +355,7 @@ export class Composer {
 
   /** @param {string} text @param {boolean} [bad] */
   #tell(text, bad = false) {
+    this.waits = false;
     setAttribute(/** @type {Element} */ (this.form.querySelector(".box")), "data-bad", bad);
     fill(this.says, text && el("div", { class: "says", "data-is": bad && "bad", role: bad ? "alert" : "status" }, text));
   }
@@ -321,21 +369,22 @@ export class Composer {
     this.box.style.setProperty("height", `${this.box.scrollHeight}px`);
   }
 
-  /** @returns {{ text: string, way?: Way, id?: string, target?: string }} */
+  /** @returns {Draft} */
   #readDraft() {
     try {
       const draft = JSON.parse(localStorage.getItem(this.key) || "null");
-      return draft && typeof draft.text === "string" ? draft : { text: "" };
+      if (!draft || typeof draft.text !== "string") return { text: "" };
+      return { ...draft, files: Array.isArray(draft.files) ? draft.files : [] };
     } catch {
       return { text: "" };
     }
   }
 
-  /** @param {{ text: string, way?: Way, id?: string, target?: string }} draft */
+  /** @param {Draft} draft */
   #writeDraft(draft) {
     this.draft = draft;
     try {
-      if (draft.text) localStorage.setItem(this.key, JSON.stringify(draft));
+      if (draft.text || draft.files?.length) localStorage.setItem(this.key, JSON.stringify(draft));
       else localStorage.removeItem(this.key);
     } catch {
       // Storage that is full or forbidden costs only the draft's survival of a reload.

@@ -5,12 +5,13 @@
  * @typedef {import("./view.js").Item} Item
  * @typedef {{ element: HTMLElement, draw: (item: Item) => void }} Drawing
  * @typedef {{ readText: (ref: string) => Promise<string>, rules: Map<string, import("./view.js").Standing>,
- *   putInBox: ((text: string, loop: string) => void) | null,
+ *   putInBox: ((text: string, loop: string, files?: import("./files.js").SentFile[]) => void) | null, session: string,
  *   retry: ((input: string) => Promise<void>) | null }} Context `retry`: try a failed turn's message again, for those who may
  */
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
 import { answerWords } from "./answered.js";
+import { fileList } from "./files.js";
 import { counts, diffOf, drawDiff } from "./diff.js";
 import { drawFolded, drawInParts, isLong } from "./long.js";
 import { Markdown } from "./markdown.js";
@@ -107,6 +108,7 @@ function said(context) {
   const by = el("div", { class: "by" }, name);
   const text = el("div", { class: "prose", dir: "auto" });
   const element = el("div", { class: "said" }, by, text);
+  let listed = "";
   return {
     element,
     draw(item) {
@@ -114,6 +116,11 @@ function said(context) {
       write(name, actorName(item.by));
       fill(by, name, item.where && el("span", {}, item.where));
       words(text, item.text, context);
+      const files = JSON.stringify(item.files || []);
+      if (files === listed) return;
+      listed = files;
+      element.querySelector(".files")?.remove();
+      if (item.files?.length) element.append(fileList(item.files, context.session));
     },
   };
 }
@@ -288,7 +295,8 @@ function note(context) {
       element.classList.toggle("bad", Boolean(item.bad));
       if (item.back !== undefined) {
         words(back, item.back, context);
-        fill(element, item.words, back, " ", !item.back?.erased && context.putInBox && putInBox(item.back, item.given?.loop || "", context));
+        fill(element, item.words, back, " ", !item.back?.erased && context.putInBox && putInBox(item.back, item.given, context));
+        if (item.given?.files?.length) element.append(fileList(item.given.files, context.session));
         return;
       }
       const quote = typeof item.quote === "string" ? item.quote : "";
@@ -297,11 +305,11 @@ function note(context) {
   };
 }
 
-/** One's own words that came back can go on being written, at any time. @param {any} value @param {string} loop the agent they were for @param {Context} context */
-function putInBox(value, loop, context) {
+/** One's own words that came back can go on being written, at any time. @param {any} value @param {{ loop: string | null, files?: import("./files.js").SentFile[] } | undefined} given the agent they were for, and their files @param {Context} context */
+function putInBox(value, given, context) {
   const put = button("Put it into the box", async () => {
     try {
-      context.putInBox?.(typeof value === "string" ? value : await context.readText(value.ref), loop);
+      context.putInBox?.(typeof value === "string" ? value : await context.readText(value.ref), given?.loop || "", given?.files);
     } catch (error) {
       write(put, `This text could not be read: ${/** @type {Error} */ (error).message} Try again`);
     }

@@ -31,7 +31,7 @@ let state = boot.state;
 const you = boot.you;
 const session = /** @type {string} */ (boot.session.id);
 let title = /** @type {string} */ (boot.session.title);
-const view = new View(boot.texts, you.id);
+const view = new View(boot.texts, you.id, boot.files);
 view.main = primary(state)?.id ?? null;
 meet(boot.members);
 for (const loop of Object.values(state.loops)) for (const entry of [...loop.inbox, ...loop.steers]) view.authors.set(entry.id, entry.author);
@@ -86,7 +86,7 @@ const sayForm = document.getElementById("say");
 const strip = new Strip({ title: byId("title"), state: byId("state"), paused: byId("paused"), connection: byId("connection"), announce: byId("announce") });
 const timeline = new Timeline({
   place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
-  context: { readText, rules: view.rules, putInBox: sayForm && ((text, loop) => composer?.putIn(text, loop)), retry: can("submit") ? (input) => attempt(() => call("POST", `/sessions/${session}/inputs/${input}/retry`)) : null }, onDrawn: drawAround, onEnd: () => pages.toLive(),
+  context: { readText, session, rules: view.rules, putInBox: sayForm && ((text, loop, files) => composer?.putIn(text, loop, usable(files))), retry: can("submit") ? (input) => attempt(() => call("POST", `/sessions/${session}/inputs/${input}/retry`)) : null }, onDrawn: drawAround, onEnd: () => pages.toLive(),
 });
 const pages = new Pages({
   session, oldest: boot.events[0]?.seq || 1, live: view, timeline, scroller: byId("line"), older: byId("older"), later: byId("later"), readState: () => state,
@@ -132,7 +132,7 @@ const queue = new Queue({
 });
 const stopForm = document.getElementById("stop");
 const approvals = new Approvals({
-  place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, rules: view.rules, putInBox: null, retry: null },
+  place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, session, rules: view.rules, putInBox: null, retry: null },
   show: () => pages.toLive(), tell, keep: (text) => Boolean(composer?.giveBack(text)), leave: () => byId("line").focus({ preventScroll: true }),
 });
 const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, readState: () => state, view });
@@ -209,9 +209,13 @@ function returned(event) {
   const tookBack = ["client_retracted", "sender", "owner"].includes(reason) && event.actor.id === you.id;
   if (tookBack && !ours.has(event.cause || "")) return;
   const loop = event.loop && event.loop !== view.main ? event.loop : "";
-  if (typeof text === "string") composer?.giveBack(text, loop);
-  else if (text?.ref) void attempt(async () => composer?.giveBack(await readText(text.ref), loop));
+  const files = usable(view.files.get(input || steer));
+  if (typeof text === "string") composer?.giveBack(text, loop, files);
+  else if (text?.ref) void attempt(async () => composer?.giveBack(await readText(text.ref), loop, files));
 }
+
+/** Files that can be sent again: those that were not erased. @param {import("./files.js").SentFile[] | undefined} files */
+const usable = (files) => (files || []).filter((file) => typeof file.name === "string");
 
 let meeting = 0;
 

@@ -1,6 +1,7 @@
 /** What waits: undelivered steers and waiting or paused messages as chips, each with what one can do about it. */
 import { button, el, fill, openDialog, openMenu } from "../dom.js";
 import { actorName, hue, plain, startOf } from "../words.js";
+import { withFiles } from "./files.js";
 import { isTask } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {import("./state.js").Input} Input @typedef {import("./state.js").Steer} Steer */
@@ -104,11 +105,13 @@ export class Queue {
     const text = this.#start(entry.id);
     const start = startOf(text);
     const acts = this.can.includes("edit");
+    const files = this.view.files.get(entry.id);
+    const names = files && files.map((file) => (typeof file.name === "string" ? file.name : "erased file")).join("\n");
     const chip = el(
       "span", { class: `chip ${hue(entry.author.id)}${acts ? "" : " read"}`, "data-held": entry.held, "data-id": entry.id },
       el("b", {}, actorName(entry.author)),
       el("span", { class: "what", dir: "auto", title: plain(text) }, text.slice(0, SHOWN_CHARS).replace(/\s+/g, " ")),
-      el("span", { class: "where" }, this.whom ? `${where}, to ${this.whom}` : where),
+      el("span", { class: "where", title: names }, `${this.whom ? `${where}, to ${this.whom}` : where}${withFiles(files)}`),
     );
     if (!acts || !more.length) return chip;
     const named = more.map((deed) => ({ ...deed, name: `${deed.label}: ${start}` }));

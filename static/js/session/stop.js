@@ -31,7 +31,7 @@ const NOTES = /** @type {Record<string, string>} */ ({
 export class Stop {
   /**
    * @param {{ form: HTMLFormElement, place: HTMLElement, connection: import("./socket.js").Connection, session: string,
-   *   readState: () => State, takeText: () => { text: string, sent: () => void } | null }} options
+   *   readState: () => State, takeText: () => { text: string, files: string[], sent: () => void } | null }} options
    *   `takeText`: what is in the composer, and what to do once it was received
    */
   constructor({ form, place, connection, session, readState, takeText }) {
@@ -267,7 +267,7 @@ export class Stop {
       if (keep.checked) choice.keep_background = true;
       if (reason.value.trim()) choice.reason = reason.value.trim();
       menu.hidePopover();
-      if (andSend && text) void this.press({ ...choice, then: { text: text.text } }, text.sent);
+      if (andSend && text) void this.press({ ...choice, then: { text: text.text, ...(text.files.length && { files: text.files }) } }, text.sent);
       else void this.press(choice);
     };
     const keep = el("input", { type: "checkbox", name: "keep" });

@@ -27,8 +27,11 @@ let stamps = 0;
 export const stamp = () => (stamps += 1);
 
 export class View {
-  /** @param {Record<string, Text>} [texts] of messages that wait, from the snapshot @param {string} [you] who looks */
-  constructor(texts = {}, you = "") {
+  /**
+   * @param {Record<string, Text>} [texts] of messages that wait, from the snapshot @param {string} [you] who looks
+   * @param {Record<string, import("./files.js").SentFile[]>} [files] of those messages
+   */
+  constructor(texts = {}, you = "", files = {}) {
     this.you = you;
     /** @type {Block[]} */
     this.blocks = [];
@@ -36,6 +39,8 @@ export class View {
     this.turns = new Map();
     /** @type {Map<string, Text>} words of inputs and steers by id */
     this.texts = new Map(Object.entries(texts));
+    /** @type {Map<string, import("./files.js").SentFile[]>} files of inputs and steers by id */
+    this.files = new Map(Object.entries(files));
     /** @type {Map<string, LogEvent[]>} where they were said, until a turn takes them */
     this.waiting = new Map();
     /** @type {Map<string, Actor>} */
@@ -299,6 +304,7 @@ export class View {
   /** @param {string} id of an input or steer @param {LogEvent} event that holds its words */
   remember(id, event) {
     if (event.data.text !== undefined) this.texts.set(id, event.data.text);
+    if (event.data.files) this.files.set(id, event.data.files); // changed words keep theirs
     if (!this.authors.has(id)) this.authors.set(id, event.data.author ?? event.actor);
     if (event.data.retries) this.retries.add(id);
     this.waiting.set(id, [...(this.waiting.get(id) || []), event]);
@@ -492,6 +498,7 @@ export class View {
   /** What is known here is newer. @param {View} older */
   #adopt(older) {
     for (const [id, text] of older.texts) if (!this.texts.has(id)) this.texts.set(id, text);
+    for (const [id, files] of older.files) if (!this.files.has(id)) this.files.set(id, files);
     for (const [id, actor] of older.authors) if (!this.authors.has(id)) this.authors.set(id, actor);
     for (const [id, rule] of older.rules) if (!this.rules.has(id)) this.rules.set(id, rule);
     for (const [id, place] of older.places) if (!this.places.has(id)) this.places.set(id, place);
@@ -516,7 +523,7 @@ export class View {
   #findWords(turn) {
     for (const item of turn.items) {
       if (item.kind === "said" && item.text === undefined && this.texts.has(item.id)) {
-        Object.assign(item, { text: this.texts.get(item.id), by: this.sender(item.id) || item.by, stamp: stamp() });
+        Object.assign(item, { text: this.texts.get(item.id), files: this.files.get(item.id), by: this.sender(item.id) || item.by, stamp: stamp() });
         turn.by ||= item.by;
         this.touch(turn);
       }
@@ -542,6 +549,7 @@ export class View {
     this.#adopt(part);
     const shown = new Set([...part.turns.values()].flatMap((turn) => turn.items.flatMap((item) => (item.kind === "said" ? [item.id] : []))));
     this.texts = new Map([...this.texts].filter(([id]) => part.texts.has(id) || shown.has(id) || isWanted(state, id)));
+    this.files = new Map([...this.files].filter(([id]) => this.texts.has(id)));
     Object.assign(this, { blocks: part.blocks, turns: part.turns, agents: part.agents, strays: part.strays });
     this.settle(state);
     for (const turn of this.turns.values()) {

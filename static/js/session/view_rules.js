@@ -10,7 +10,7 @@ import { isOver, numbersOf, ofTurn } from "./stops.js";
 function said(view, event, turn, id, values) {
   const by = view.sender(id);
   view.take(id, turn);
-  view.put(turn, `s:${id}`, "said", { id, by, text: view.texts.get(id), at: event.at, seq: event.seq, ...(view.retries.has(id) && { where: "tried again" }), ...values });
+  view.put(turn, `s:${id}`, "said", { id, by, text: view.texts.get(id), files: view.files.get(id), at: event.at, seq: event.seq, ...(view.retries.has(id) && { where: "tried again" }), ...values });
   return by;
 }
 
@@ -110,7 +110,8 @@ function givenBack(view, event, id) {
   const { reason, text } = event.data;
   if (["promoted", "as_input"].includes(reason)) return;
   view.take(id);
-  const given = { id, reason, text: text ?? view.texts.get(id), loop: event.loop === view.main ? "" : event.loop };
+  if (event.data.files) view.files.set(id, event.data.files);
+  const given = { id, reason, text: text ?? view.texts.get(id), files: view.files.get(id), loop: event.loop === view.main ? "" : event.loop };
   const values = returnedWords(view, given);
   view.note(event, { given, ...values }, values.back === undefined ? event.loop : null); // one's own words are never folded away
 }

@@ -1,0 +1,114 @@
+"""The files of a turn's messages: in the workspace before the step that reads them, and images for the model's eyes.
+
+A file that lies there already is left alone: the agent may have changed it. One that was erased is removed (A3).
+"""
+
+import contextlib
+import fnmatch
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from sessions_app.engine.files import FILE_BYTES, IMAGES, UPLOADS, File
+from sessions_app.engine.transcript_types import Entry, UserEntry
+from sessions_app.log import files
+from sessions_app.worker.tools.base import ToolError
+from sessions_app.worker.tools.beneath import place
+from sessions_app.worker.tools.saving import save
+
+IMAGE_BYTES: Final = 3_750_000
+"""The largest image that Anthropic takes, before base64; others take more."""
+IMAGES_BYTES: Final = 12_000_000
+IMAGES_AT_ONCE: Final = 20
+"""What one request shows at most, the newest first: every request of a conversation sends its images again."""
+
+
+class Uploads:
+    """What one turn knows of its session's files. `images` is false once a provider has refused them."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._said: dict[str, str] = {}
+        self._bytes: dict[str, bytes] = {}
+        self.images = True
+
+    def bring(self, workspace: Path, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], dict[str, bytes]]:
+        """Put the files of these entries into the workspace: the entries, saying where each lies, and the images to
+        show, by id. Blocks."""
+        entries = tuple(entries)
+        shown = self._shown(entries)
+        told = tuple(self._told(workspace, entry) if isinstance(entry, UserEntry) else entry for entry in entries)
+        return told, shown
+
+    def _told(self, workspace: Path, entry: UserEntry) -> UserEntry:
+        if not entry.files:
+            return entry
+        lines = "\n".join(self._line(workspace, file) for file in entry.files)
+        return replace(entry, text=f"{entry.text}\n\n{lines}")
+
+    def _line(self, workspace: Path, file: File) -> str:
+        if file.id not in self._said or file.name is None:
+            self._said[file.id] = self._placed(workspace, file)
+        return self._said[file.id]
+
+    def _placed(self, workspace: Path, file: File) -> str:
+        """Put it there where it is not; what the model is told of it."""
+        about = f"{file.type}, {file.size:,} bytes"
+        try:
+            if file.name is not None and _there(workspace, file.path):
+                return f"[Attached file: {file.path} ({about})]"
+            content = None if file.name is None else self._content(file)
+            if content is None:
+                _remove(workspace, file.id)
+                return f"[Attached file: erased ({about})]"
+            _write(workspace, f"{UPLOADS}/.gitignore", b"*\n")
+            _write(workspace, file.path, content)
+        except (ToolError, OSError) as error:
+            return f"[Attached file: {file.name} ({about}) could not be put into the workspace: {error}]"
+        return f"[Attached file: {file.path} ({about})]"
+
+    def _content(self, file: File) -> bytes | None:
+        if file.id in self._bytes:
+            return self._bytes[file.id]
+        found = files.content(self._session, file.id)
+        return None if found is None else found[2]
+
+    def _shown(self, entries: tuple[Entry, ...]) -> dict[str, bytes]:
+        """The newest images, as many as one request may hold."""
+        shown: dict[str, bytes] = {}
+        left = IMAGES_BYTES
+        seen = [file for entry in entries if isinstance(entry, UserEntry) for file in entry.files]
+        for file in reversed(seen if self.images else []):
+            if file.name is None or file.type not in IMAGES or file.size > min(left, IMAGE_BYTES) or file.id in shown:
+                continue
+            content = self._content(file)
+            if content is not None and len(shown) < IMAGES_AT_ONCE:
+                shown[file.id] = content
+                left -= file.size
+        self._bytes = shown
+        return dict(shown)
+
+
+def _there(workspace: Path, path: str) -> bool:
+    with contextlib.suppress(ToolError), place(workspace, path) as found:
+        return os.access(found.name, os.F_OK, dir_fd=found.folder, follow_symlinks=False)
+    return False
+
+
+def _write(workspace: Path, path: str, content: bytes) -> None:
+    if not _there(workspace, path):
+        with place(workspace, path, make_folders=True) as found:
+            save(found, content, path, FILE_BYTES)
+
+
+def _remove(workspace: Path, id: str) -> None:
+    """Whatever it was called: its name is erased too."""
+    with contextlib.suppress(ToolError), place(workspace, f"{UPLOADS}/{id}") as found:
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=found.folder)
+        try:
+            for name in fnmatch.filter(os.listdir(folder), f"{id}-*"):  # noqa: PTH208 (a path has no open folder)
+                os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)
