@@ -164,3 +164,18 @@ def test_a_path_in_the_workspace_is_plain(name: str | None) -> None:
     assert len(last) < 200
     assert last.isascii()
     assert all(each.isalnum() or each in "._-" for each in last)
+
+
+@pytest.mark.rule("G3", "D8")
+def test_a_message_that_moves_twice_in_one_decision_keeps_its_files() -> None:
+    memory = Memory()
+    file = memory.upload()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate()
+    task = memory.loop.inbox[0].id
+    shown = memory.submit("look at this", files=[file])
+    memory.do(c.RetractInput(task), ANA)
+    memory.do(c.EditInput(shown, promote="urgent", steer="s"), ANA)
+    (withdrawn,) = memory.data("SteerWithdrawn")
+    assert (withdrawn["text"], withdrawn["files"]) == ("look at this", described(memory, file))

@@ -27,8 +27,8 @@ class Course:
 
     @property
     def context(self) -> Context:
-        """The context in which the texts of the events decided so far can be read as well."""
-        return replace(self._before, payload=self._payload, returned=self._returned)
+        """The context in which the texts and files of the events decided so far can be read as well."""
+        return replace(self._before, payload=self._payload, returned=self._returned, files=self._files)
 
     def decision(self, receipt: dict[str, Any], audit: str | None = None) -> Decision:
         """All of it, with the receipt."""
@@ -51,3 +51,7 @@ class Course:
     def _returned(self, seq: int) -> Any:
         decided = self._decided(seq)
         return self._before.returned(seq) if decided is None else decided["text"]
+
+    def _files(self, seq: int) -> list[Data]:
+        decided = self._decided(seq)
+        return self._before.files(seq) if decided is None else list(decided.get("files") or ())
