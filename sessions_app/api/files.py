@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.http import content_disposition_header
 from ninja import File, Router
 from ninja.files import UploadedFile
@@ -46,11 +46,13 @@ def download(request: HttpRequest, session: Id, file: Id) -> HttpResponse:
     if found is None:
         raise Refused("file_not_found", "There is no such file, or it was erased.", file=file)
     name, type_, content = found
-    shown = type_ in IMAGES
+    shown, tag = type_ in IMAGES, f'"{file}"'
+    if request.headers.get("If-None-Match") == tag:  # its bytes never change; whoever may read it is asked each time
+        return HttpResponseNotModified()
     response = HttpResponse(content, content_type=type_ if shown else "application/octet-stream")
     response["Content-Disposition"] = content_disposition_header(not shown, name) or "attachment"
     response["Content-Security-Policy"] = _ALONE
     response["X-Content-Type-Options"] = "nosniff"
     response["Cross-Origin-Resource-Policy"] = "same-origin"
-    response["Cache-Control"] = "private, max-age=31536000, immutable"
+    response["Cache-Control"], response["ETag"] = "private, no-cache", tag
     return response

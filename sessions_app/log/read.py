@@ -195,8 +195,9 @@ def snapshot(session: str, audience: Audience = "member") -> dict[str, Any]:
         named = cur.execute(_NAMED, (session, list(queued))).fetchall()
     if audience == "observer":
         acts = [*row[1]["requests"].values()]
-        acts += [each["killer"] for loop in row[1]["loops"].values() for each in loop["background"] if each["killer"]]
-        for act in acts:
+        loops = row[1]["loops"].values()
+        left = [each for loop in loops for each in (*loop["background"], *((loop["turn"] or {}).get("calls") or ()))]
+        for act in (*acts, *(each["killer"] for each in left if each["killer"])):
             device = act["actor"]["device"]
             act["actor"]["device"] = None if device is None else {"kind": device["kind"]}
     return {

@@ -218,7 +218,7 @@ class Worker:
         finally:
             self._claiming.discard(loop)
         if not self._open:  # told to end while it claimed
-            run.leave()
+            run.leave(None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic()))
         try:
             await run.run()
         finally:

@@ -9,6 +9,7 @@ coroutine goes on from there (J4). A `stale` answer means that the fence or the 
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import time
 from collections.abc import Collection, Coroutine
@@ -74,6 +75,7 @@ class TurnRun:
         self._attempt_number: int = claim.get("attempt", 1)
         self._phase = "model"
         self._told_at: float | None = None
+        self._ends_at = math.inf
         self._shutdown_at: float | None = None
         self._transcript = Transcript()
         self._cursor = 0
@@ -97,10 +99,14 @@ class TurnRun:
     def leave(self, grace_s: float | None = None) -> None:
         """The worker is on its way out: hand the turn over at its next resting place (J4), and tell whoever watches.
 
-        `grace_s`: when what then still runs is ended; None: never.
+        `grace_s`: when what then still runs is ended; None: never. Told again, an earlier end counts.
         """
-        if not self._leave.is_set():
-            self._told_at = time.monotonic()
+        now = time.monotonic()
+        ends_at = math.inf if grace_s is None else now + grace_s
+        if grace_s is not None and self._told_at is None:
+            self._told_at = now
+        if not self._leave.is_set() or ends_at < self._ends_at:
+            self._ends_at = ends_at
             grace_ms = None if grace_s is None else round(grace_s * 1000)
             frame = {"t": "leaving", "loop": self.loop, "turn": self.turn, "grace_ms": grace_ms}
             self._telling = asyncio.ensure_future(asyncio.to_thread(bell.frame, self.session, frame))

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sessions_app import control
+from sessions_app.control import reports
 from sessions_app.engine import commands
 from sessions_app.ids import new_id
 from sessions_app.people.accounts import create_person
@@ -16,7 +17,7 @@ from tests.browser.test_agents import TASKS, at_work, card, together
 from tests.browser.test_agents_waiting import asking
 from tests.browser.test_controls import left_running
 from tests.browser.test_layout import fits
-from tests.support.world import World
+from tests.support.world import WORKER, World
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
 Open = Callable[..., Screens]
@@ -232,3 +233,21 @@ def test_a_stop_that_proved_nothing_promises_no_rest(screens: Open) -> None:
     world.start("and now?")
     world.answer()
     expect(page.locator("#state")).to_have_text("Nothing running")
+
+
+def test_nothing_runs_once_what_outlived_a_stop_has_ended(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    page = opened.session("ana", world)
+    world.start("run it")
+    world.plan("c1")
+    world.start_tool("c1")
+    world.stop()
+    left = [{"pid": 41, "command": "sleep 999"}, {"pid": 42, "command": "sleep 998"}]
+    processes = {"ended": [], "surviving": left, "background": []}
+    world.end(settlements={"c1": commands.Settlement("interrupted", "", processes=processes)})
+    receipt = page.locator(".receipt[data-over]")
+    expect(page.locator("#state")).to_have_text("No agent running, processes may be")
+    expect(receipt).to_contain_text("Processes may still be running.")
+    reports.survivors_ended(world.session, world.loop, world.turn, "c1", left, WORKER)
+    expect(page.locator("#state")).to_have_text("Nothing running")
+    expect(receipt).not_to_contain_text("Processes may still be running.")

@@ -55,9 +55,10 @@ def test_processes_that_outlived_their_kill_are_named_at_the_call_and_at_the_end
         "Still running when the turn ended: sleep 999 (41), a process (42). "
         "What waits stays paused until somebody sends it."
     )
-    expect(page.locator("#state")).to_have_text("Nothing running, 1 message paused")
+    expect(page.locator("#state")).to_have_text("No agent running, processes may be, 1 message paused")
     expect(page.locator("#paused")).to_be_hidden()
     reports.survivors_ended(world.session, world.loop, world.turn, "c1", LEFT, WORKER)
+    expect(page.locator("#state")).to_have_text("Nothing running, 1 message paused")
     gone = "Processes that had outlived their kill have ended."
     served = opened.open("ana", f"/s/{world.session}", java_script_enabled=False)
     for one in (page, served):

@@ -69,6 +69,8 @@ def test_a_stop_has_stopped_only_when_what_settled_into_the_background_under_it_
     world.start_tool("a")
     first = world.stop(keep_background=True)
     second = world.stop(ben)
+    assert "ben's phone" in str(read.snapshot(world.session)["state"])
+    assert "ben's phone" not in str(read.snapshot(world.session, "observer")["state"]), "observers see no device's name"
     sql.execute(f"LISTEN {STOP_CHANNEL}")
     left = {"ended": [], "surviving": [], "background": SERVING}
     world.end(settlements={"a": commands.Settlement("ok", "serving", processes=left)})

@@ -23,6 +23,7 @@ def test_sigterm_ends_a_running_call_and_the_next_worker_goes_on(make_stack: Mak
         terminal = session.until("TurnInterrupted")
         assert (terminal.data["cause"], terminal.data["ended_by"]) == ("worker_shutdown", "worker")
         assert terminal.data["phase"] == "tool" and terminal.data["settled_ms"] > 0
+        assert terminal.data["grace_ms"] > 0
         assert terminal.actor.kind == "system" and len(terminal.data["processes"]["ended"]) > 1
         assert session.events("ToolSettled")[0].data["outcome"] == "interrupted"
         assert stack.worker.wait(20), "the worker leaves"

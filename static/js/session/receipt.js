@@ -7,12 +7,12 @@ import { REASONS, actorName, apart, count as countOf, duration, fromDevice, star
 import { count, since } from "../clock.js";
 import { when } from "./items.js";
 import { background } from "./agents.js";
-import { endedWords, gotIt, isOver, numbersOf, unproven } from "./stops.js";
+import { doubts, endedWords, gotIt, isOver, numbersOf, unproven } from "./stops.js";
 import { firstPaused, textOf } from "./queue.js";
 import { waiting } from "./strip.js";
 
 /** @typedef {import("./view.js").StopView} StopView @typedef {import("./state.js").State} State @typedef {import("./stops.js").Numbers} Numbers */
-/** @typedef {{ held: number, next: string, left: number, runs: boolean, waits: { inputs: number, all: number } }} Paused how many messages, the start of the one
+/** @typedef {{ held: number, next: string, left: number, runs: boolean, waits: { inputs: number, all: number }, doubt: boolean }} Paused how many messages, the start of the one
  *   that would go on first, how many processes run in the background, whether any agent runs, and how many messages wait for a turn, and at all */
 
 /** How long a receipt that nobody put away stays once something runs again. */
@@ -60,11 +60,11 @@ export class Receipt {
     const reason = this.#reasonOf(shown, view);
     const left = background(state).length;
     const runs = Object.values(state.loops).some((loop) => loop.turn);
-    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), numbersOf(shown), held, next, left, runs, reason, waits]);
+    const mark = JSON.stringify([shown.event.seq, [...shown.acknowledged], shown.ends.map((end) => end.seq), numbersOf(shown), doubts(view, shown), held, next, left, runs, reason, waits]);
     if (mark === this.drawn) return;
     this.drawn = mark;
     const back = this.#focused();
-    fill(this.place, this.#element(shown, { held, next, left, runs, waits }, reason));
+    fill(this.place, this.#element(shown, { held, next, left, runs, waits, doubt: doubts(view, shown) }, reason));
     back();
   }
 
@@ -152,12 +152,12 @@ export class Receipt {
   }
 
   /** @param {StopView} stop @param {boolean} over @param {Numbers} numbers @param {Paused} paused */
-  #whatWaits(stop, over, numbers, { held, next, left, runs, waits }) {
+  #whatWaits(stop, over, numbers, { held, next, left, runs, waits, doubt }) {
     const { event } = stop;
     const kept = event.data.keep_background && left ? `${countOf(left, "process runs", "processes run")} on in the background, as asked. ` : "";
     if (this.only && !held && !unproven(numbers)) return el("p", {}, `Only ${this.only}${over ? " was stopped" : ""}${runs ? "; the other agents go on" : ""}.`, over && kept && ` ${kept}`);
     if (!over) return el("p", {}, before(event.data.queue, waits));
-    const line = el("p", {}, unproven(numbers) ? el("b", { class: "bad" }, held ? "Processes may still be running, so everything that waits is paused. " : "Processes may still be running. ") : null, kept, after(held, waits.inputs));
+    const line = el("p", {}, doubt ? el("b", { class: "bad" }, held ? "Processes may still be running, so everything that waits is paused. " : "Processes may still be running. ") : null, kept, after(held, waits.inputs));
     if (!held || !this.you.can.includes("release")) return line;
     return el("div", { class: "acts start" }, line,
       button("Send next", this.actions.sendNext, { name: `Send next: ${next}` }),

@@ -67,14 +67,26 @@ export const isOver = ({ event, ends }) => ends.length > 0 && ends.length >= eve
 export const unproven = ({ surviving, unknown }) => Boolean(surviving || unknown);
 
 /**
- * Whether the stop that ended the newest turn proved nothing, and nobody has heard since that all of it has ended.
+ * Whether something of what the newest turn ran may still run: its end proved nothing, and nobody has heard since that all of it has ended.
  * @param {import("./view.js").View} view
  */
 export function doubtful(view) {
   const newest = view.blocks.findLast((block) => block.kind === "turn");
-  const stop = newest && [...view.stops.values()].find(({ event }) => event.data.turns.includes(newest.key));
-  return Boolean(stop && isOver(stop) && !stop.proven && unproven(numbersOf(stop)));
+  if (newest?.kind !== "turn" || !newest.turn.end) return false;
+  const stop = [...view.stops.values()].find(({ event }) => event.data.turns.includes(newest.key));
+  if (stop) return isOver(stop) && doubts(view, stop);
+  const { surviving, unknown } = newest.turn.end.data.processes || {};
+  return Boolean(unknown) || many(surviving) > endedSince(view, [newest.key]);
 }
+
+/** Whether something that a stop was to end may still run. @param {import("./view.js").View} view @param {import("./view.js").StopView} stop */
+export function doubts(view, stop) {
+  const { surviving, unknown } = numbersOf(stop);
+  return unknown || surviving > endedSince(view, stop.event.data.turns);
+}
+
+/** How many of the processes that had outlived these turns have ended. @param {import("./view.js").View} view @param {string[]} turns */
+const endedSince = (view, turns) => [...view.outlived.values()].reduce((sum, { turn, count: ended }) => sum + (turns.includes(turn) ? ended : 0), 0);
 
 /** How long it took until the workers had heard of it, or why none did. @param {Numbers} numbers @returns {string} */
 export function gotIt({ acknowledged_ms: ms, ended_by: by }) {

@@ -11,8 +11,8 @@
  *   finished: Set<number | null>, events: LogEvent[], phase: Phase | null, cost: unknown, goesOn?: boolean, stamp: number,
  *   leaving?: { until: number | null } | null }} TurnView `goesOn`: its end is further down; `leaving`: its worker is on its way out
  * @typedef {{ kind: "turn", key: string, turn: TurnView } | { kind: "note", key: string, event: LogEvent, item: Item }} Block
- * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[], kills: Map<string, import("./stops.js").Kill>, proven?: boolean }} StopView
- *   `kills`: what it ended in the background, by turn and call; `proven`: what had outlived it has ended
+ * @typedef {{ event: LogEvent, acknowledged: Map<string, number>, ends: LogEvent[], kills: Map<string, import("./stops.js").Kill> }} StopView
+ *   `kills`: what it ended in the background, by turn and call
  * @typedef {{ kind: string, tool: string, value: unknown, by: Actor, at: string }} Standing a standing answer, who gave it and when
  * @typedef {{ parent: string, turn: string, key: string, call: string }} Place where a delegate's card stands: a turn of its parent, and the item in it
  * @typedef {{ id: string, task: Text, blocks: Block[], end: LogEvent | null }} AgentView a delegate with its own timeline; `end`: how its last turn ended
@@ -47,6 +47,8 @@ export class View {
     this.authors = new Map();
     /** @type {Map<string, string>} names by person, as far as they were met */
     this.people = new Map();
+    /** How many of the processes that outlived a turn have ended since, by the event that says so. @type {Map<number, { turn: string, count: number }>} */
+    this.outlived = new Map();
     /** @type {Map<string, StopView>} */
     this.stops = new Map();
     /** @type {Set<string>} loops whose last failed turn is offered to be tried again */

@@ -304,8 +304,7 @@ export const RULES = {
     if (kill) kill.ended = event;
     tellWhole(view, stop);
     if (left) left.surviving = processes.surviving;
-    const outlived = [...view.stops.values()].find(({ event: { data } }) => data.turns.includes(event.turn));
-    if (outlived && !processes.surviving.length) outlived.proven = true;
+    if (!event.data.background && event.turn) view.outlived.set(event.seq, { turn: event.turn, count: processes.ended.length });
     if (event.data.background && !processes.surviving.length) {
       view.gone.set(`${event.turn} ${call}`, event.actor);
       const settled = left && turn?.keys.get(callKey(left.step, call));
