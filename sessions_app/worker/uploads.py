@@ -37,10 +37,22 @@ class Uploads:
     def bring(self, workspace: Path, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], dict[str, bytes]]:
         """Put the files of these entries into the workspace: the entries, saying where each lies, and the images to
         show, by id. Blocks."""
-        entries = tuple(entries)
+        entries = self._known(tuple(entries))
         shown = self._shown(entries)
         told = tuple(self._told(workspace, entry) if isinstance(entry, UserEntry) else entry for entry in entries)
         return told, shown
+
+    def _known(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """The entries, a file without its bytes having no name: several events name it, and one of them was erased."""
+        named = {
+            file.id
+            for entry in entries
+            if isinstance(entry, UserEntry)
+            for file in entry.files
+            if file.name is not None
+        }
+        gone = named - files.kept(self._session, named) if named else named
+        return tuple(_without(gone, entry) if isinstance(entry, UserEntry) else entry for entry in entries)
 
     def _told(self, workspace: Path, entry: UserEntry) -> UserEntry:
         if not entry.files:
@@ -89,6 +101,12 @@ class Uploads:
                 left -= file.size
         self._bytes = shown
         return dict(shown)
+
+
+def _without(gone: set[str], entry: UserEntry) -> UserEntry:
+    if gone.isdisjoint(file.id for file in entry.files):
+        return entry
+    return replace(entry, files=tuple(replace(file, name=None) if file.id in gone else file for file in entry.files))
 
 
 def _there(workspace: Path, path: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from sessions_app import control
 from sessions_app.engine.files import File
+from sessions_app.engine.transcript import Transcript
 from sessions_app.engine.transcript_types import UserEntry
 from sessions_app.ids import new_id
 from sessions_app.worker import uploads
@@ -69,6 +70,38 @@ def test_an_erased_file_is_removed_whatever_it_was_called(tmp_path: Path) -> Non
     texts, images = told(world, tmp_path, UserEntry("[erased]", files=(File(file.id, None, file.size, file.type),)))
     assert texts == [f"[erased]\n\n[Attached file: erased (image/png, {len(PNG)} bytes)]"]
     assert not images
+    assert [path.name for path in (tmp_path / ".steerweb/uploads").iterdir()] == [".gitignore"]
+
+
+@pytest.mark.rule("A3")
+@pytest.mark.parametrize("which", ["InputQueued", "InputCancelled", "SteerQueued"])
+@database
+def test_one_erased_event_of_several_that_name_a_file_is_enough(tmp_path: Path, which: str) -> None:
+    world = World.create()
+    world.start()
+    file = sent(world, "secret.png", PNG)
+    queued = control.submit(world.owner, world.session, new_id(), text="look", files=[file.id])["input"]
+    control.edit_input(world.owner, world.session, new_id(), queued, promote="normal")
+    world.plan("c1")
+    world.start_tool("c1")
+    world.settle("c1")
+    world.begin()
+    held = Uploads(world.session)
+
+    def asked() -> tuple[str, dict[str, bytes]]:
+        transcript = Transcript()
+        transcript.feed(world.events())
+        entries, images = held.bring(tmp_path, transcript.entries)
+        [text] = [entry.text for entry in entries if isinstance(entry, UserEntry) and entry.files]
+        return text, images
+
+    text, images = asked()
+    assert file.path in text and images == {file.id: PNG}
+    [event] = [each for each in world.events(which) if each.data.get("files")]
+    control.erase(world.owner, world.session, new_id(), event.seq, "a key was in it")
+    text, images = asked()
+    assert text.endswith(f"[Attached file: erased (image/png, {len(PNG)} bytes)]") and "secret" not in text
+    assert images == {}
     assert [path.name for path in (tmp_path / ".steerweb/uploads").iterdir()] == [".gitignore"]
 
 
