@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from sessions_app.engine.files import FILE_BYTES
 from steerweb import runtime
 
 OK: Final = 0
@@ -111,10 +112,7 @@ class Client:
         """Upload files for a message of the session: their ids, None for none."""
         sent = []
         for path in paths:
-            try:
-                content = Path(path).read_bytes()
-            except OSError as exc:
-                raise Failure(f"{path} cannot be read: {exc.strerror or exc}.", USAGE) from exc
+            content = _content(Path(path))
             answer = self._ask("POST", f"/sessions/{session}/files", files={"file": (Path(path).name, content)})
             sent.append(answer["id"])
         return sent or None
@@ -155,6 +153,20 @@ class Client:
         except (ValueError, KeyError, TypeError):
             return Failure(f"{self.address.url} answered {response.status_code} without a reason.", UNREACHABLE)
         return failure_of(code, detail, problem)
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file that may be sent; a device or a pipe might never end, so neither is opened."""
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise Failure(f"{path} cannot be sent: it is no ordinary file.", USAGE)
+        if size > FILE_BYTES:
+            raise Failure(f"{path} has {size:,} bytes; at most {FILE_BYTES:,} can be sent.", USAGE)
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES + 1)  # it may have grown: the server says so
+    except OSError as exc:
+        raise Failure(f"{path} cannot be read: {exc.strerror or exc}.", USAGE) from exc
 
 
 def failure_of(code: str, detail: str, problem: Mapping[str, Any] | None = None) -> Failure:

@@ -46,6 +46,15 @@ def carried(cur: Cursor[Row], session: str, seq: int) -> list[dict[str, Any]]:
     return list(whole(bytes(row[0]), None if row[1] is None else bytes(row[1])).get("files") or ())
 
 
+def kept(session: str, ids: Iterable[str]) -> set[str]:
+    """Which of these are there: an event may still name a file that was erased with another one."""
+    with db.cursor("read") as cur:
+        rows = cur.execute(
+            "SELECT id FROM file WHERE session_id = %s AND id = ANY(%s::uuid[])", (session, list(ids))
+        ).fetchall()
+    return {str(id) for (id,) in rows}
+
+
 def content(session: str, id: str) -> tuple[str, str, bytes] | None:
     """(name, type, bytes) of a file; None where it is not there, or was erased."""
     with db.cursor("read") as cur:
@@ -56,7 +65,7 @@ def content(session: str, id: str) -> tuple[str, str, bytes] | None:
 
 
 def forget(cur: Cursor[Row], session: str, facts: bytes) -> None:
-    """An event is erased: what it names is gone with its name (A3)."""
+    """An event is erased: what it names is gone with its name (A3), whatever other events name it."""
     ids = [each["id"] for each in facts_only(facts).get("files") or ()]
     if ids:
         cur.execute("DELETE FROM file WHERE session_id = %s AND id = ANY(%s::uuid[])", (session, ids))

@@ -16,6 +16,7 @@ import pytest
 from django.core.management import ManagementUtility
 
 from sessions_app import control
+from sessions_app.engine.files import FILE_BYTES
 from sessions_app.ids import new_id
 from steerweb import runtime
 from tests.conftest import MakeStack
@@ -113,6 +114,24 @@ def test_files_go_along(ana: Run, tmp_path: Path) -> None:
     missing = ana("send", world.session, "look", "--file", str(tmp_path / "none"))
     assert (missing.exit_code, "cannot be read" in missing.err) == (2, True)
     assert ana("send", world.session).exit_code == 2
+
+
+def test_what_cannot_be_sent_is_not_read(ana: Run, tmp_path: Path) -> None:
+    world = World.create("ana")
+    large = tmp_path / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(FILE_BYTES + 1)
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in [
+        (str(large), "has 10,000,001 bytes; at most 10,000,000 can be sent"),
+        ("/dev/zero", "it is no ordinary file"),
+        (str(tmp_path / "pipe"), "it is no ordinary file"),
+        (str(tmp_path), "it is no ordinary file"),
+    ]:
+        refused = ana("send", world.session, "look", "--file", path)
+        assert (refused.exit_code, refused.out) == (2, "")
+        assert f"{path} " in refused.err and words in refused.err
+    assert world.events("InputQueued") == []
 
 
 def test_watch_names_the_agents_also_from_the_middle(ana: Run) -> None:
