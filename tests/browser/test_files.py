@@ -1,12 +1,14 @@
 """Files in messages, as people send and see them: pasted, dropped, chosen, kept with the draft, shown to everybody."""
 
 import base64
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, WebSocketRoute, expect
 
 from sessions_app import control
 from sessions_app.ids import new_id
@@ -268,6 +270,141 @@ def test_a_stop_sends_what_is_in_the_box_with_its_files(screens: Open) -> None:
     assert world.events("InputQueued")[1].data["files"][0]["name"] == "plan.png"
     world.end()
     expect(page.locator("#say .file")).to_have_count(0)
+
+
+def hold(page: Page, frame: str) -> list[tuple[str, Callable[[str], None]]]:
+    """Frames of this kind that the page sends stay on their way, with what delivers them."""
+    held: list[tuple[str, Callable[[str], None]]] = []
+
+    def route(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(text: str | bytes) -> None:
+            if f'"t":"{frame}"' in str(text):
+                held.append((str(text), server.send))
+            else:
+                server.send(text)
+
+        socket.on_message(pass_on)
+
+    page.route_web_socket("**/ws/sessions/**", route)
+    return held
+
+
+@pytest.mark.rule("E12")
+@pytest.mark.parametrize("typed", ["", "and words"])
+def test_files_added_while_a_stop_is_on_its_way_stay(screens: Open, typed: str) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("go")
+    page = opened.context("ana").new_page()
+    stops = hold(page, "interrupt")
+    page.route("**/interrupt", lambda _: None)  # nor does it come by its other way
+    page.goto(f"/s/{world.session}")
+    live(page)
+    choose(page, PICTURE)
+    expect(chips(page)).to_have_count(1)
+    uploads: list[Route] = []
+    page.route("**/files", lambda route: uploads.append(route))
+    page.get_by_role("button", name="Stop, with choices").click()
+    page.get_by_role("button", name="Stop and send what is in the box").click()
+    wait_until(lambda: stops, "the stop")
+    choose(page, NOTES)
+    box(page).fill(typed)
+    expect(chips(page, "going")).to_contain_text("notes.txt")
+    ((frame, deliver),) = stops
+    deliver(frame)
+    wait_until(lambda: len(world.events("InputQueued")) == 2, "the message")
+    expect(chips(page)).to_have_count(0)
+    expect(box(page)).to_have_value(typed)
+    wait_until(lambda: uploads, "the upload")
+    uploads[0].continue_()
+    expect(chips(page)).to_contain_text("notes.txt")
+    page.reload()
+    live(page)
+    expect(page.locator("#say .file .what bdi")).to_have_text(["notes.txt"])
+    expect(box(page)).to_have_value(typed)
+
+
+def taken_back(page: Page, world: World, text: str, *names: str) -> Locator:
+    """What offers a message again that was taken back while something else stood in the box."""
+    ids = [
+        control.upload(world.owner, world.session, new_id(), name=name, content=name.encode())["id"] for name in names
+    ]
+    control.submit(world.owner, world.session, new_id(), text=text, files=ids)
+    page.locator("#waiting").get_by_role("button", name=re.compile("^More about")).click()
+    page.get_by_role("button", name=re.compile("^Take back")).click()
+    return page.get_by_role("button", name="Put it into the box")
+
+
+@pytest.mark.rule("B4")
+def test_files_of_a_message_come_back_where_its_words_stand_already(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("go")
+    page = opened.session("ana", world)
+    box(page).fill("look")
+    put = taken_back(page, world, "look", "a.txt")
+    put.click()
+    expect(chips(page)).to_contain_text("a.txt")
+    expect(box(page)).to_have_value("look")
+    expect(put).to_be_hidden()
+    page.get_by_role("button", name="Remove a.txt").click()
+    choose(page, *({**NOTES, "name": f"{n}.txt"} for n in range(10)))
+    expect(chips(page)).to_have_count(10)
+    put.click()
+    expect(page.locator("#says").get_by_role("alert")).to_have_text(
+        "At most 10 files go with one message. Left out: a.txt"
+    )
+    expect(chips(page)).to_have_count(10)
+
+
+@pytest.mark.rule("B4")
+@pytest.mark.parametrize("names", [["\U0001f4c4" * 251 + ".txt"], [f"{n}{'x' * 250}" for n in range(5)]])
+def test_files_with_long_names_come_back_without_words(screens: Open, names: list[str]) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("go")
+    page = opened.session("ana", world)
+    taken_back(page, world, "", *names)
+    expect(chips(page)).to_have_count(len(names))
+    assert world.events("InputQueued")[-1].data["text"] == ("1 file" if len(names) == 1 else "5 files")
+    expect(box(page)).to_have_value("", timeout=2_000)
+
+
+def test_a_folder_and_what_else_cannot_be_sent_are_both_said(screens: Open, tmp_path: Path) -> None:
+    opened, world = screens(), World.create("ana")
+    page = opened.session("ana", world)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "film.mov").write_bytes(b"x" * 12_000_000)
+    (tmp_path / "notes.txt").write_bytes(b"words")
+    brought = [str(each) for each in tmp_path.iterdir()]
+    protocol = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        data = {"items": [], "files": brought, "dragOperationsMask": 1}
+        protocol.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": data})
+    said = page.locator("#says").get_by_role("alert")
+    expect(said).to_contain_text("A folder cannot be sent. Pack it into one file first.")
+    expect(said).to_contain_text("This file has 12 MB; at most 10 MB can be sent: film.mov")
+    expect(chips(page)).to_contain_text("notes.txt")
+
+
+@pytest.mark.rule("A4")
+def test_a_file_that_is_not_taken_leaves_the_message_the_same_command(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    page = opened.context("ana").new_page()
+    held = hold(page, "submit")
+    page.goto(f"/s/{world.session}")
+    live(page)
+    box(page).fill("once")
+    box(page).press("Enter")
+    page.get_by_role("button", name="Keep it as a draft").click()
+    choose(page, {**NOTES, "name": "none.txt", "buffer": b""})
+    expect(page.locator("#says")).to_contain_text("This file is empty: none.txt")
+    box(page).press("Enter")
+    wait_until(lambda: len(held) == 2, "the second try")
+    for frame, deliver in held:
+        deliver(frame)
+    expect(box(page)).to_have_value("")
+    assert len({json.loads(frame)["id"] for frame, _ in held}) == 1
+    assert [event.data["text"] for event in world.events("InputQueued")] == ["once"]
 
 
 def test_the_agent_gets_the_file_and_sees_the_picture(own_screens: Open, server: ModelServer) -> None:

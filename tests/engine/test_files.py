@@ -46,6 +46,8 @@ def test_files_without_a_word_are_called_by_their_names() -> None:
     assert memory.data("InputQueued")[0]["text"] == "a.png, b.png"
     memory.do(c.SendSteer("s", "", files=[memory.upload("x" * 250) for _ in range(10)]), ANA)
     assert memory.data("SteerQueued")[0]["text"] == "10 files"
+    memory.do(c.SendSteer("s", "", files=[memory.upload("\U0001f4c4" * 255)]), ANA)
+    assert memory.data("SteerQueued")[1]["text"] == "1 file"
     assert memory.refused(c.Submit("i", " ")).code == "blank"
 
 

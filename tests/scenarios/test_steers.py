@@ -122,16 +122,21 @@ def test_bytes_that_are_no_text_are_shown_as_such_and_nothing_is_lost(server: Mo
     session = Running.create()
     nul = r"printf 'D\000i\000s\000k\000 full\n'; echo next"
     split = r"printf 'start\n\344'; printf '\342\202'; sleep 0.3; printf '\254\n'"
-    odd = split + "; sleep 0.3; head -c 2048 /dev/urandom; echo; echo end; exit 3"
+    odd = split + "; until [ -e go ]; do sleep 0.05; done; head -c 2048 /dev/urandom; echo; echo end; exit 3"
     server.script([call("shell", command=nul)], [call("shell", command=odd)], [say("Odd.")])
     session.submit("Print.")
+
+    def live() -> str:
+        return "".join(piece.text for piece in stream.read(session.id) if piece.kind == "tool")
+
+    wait_until(lambda: "start\n\ufffd€" in live(), "the character in three parts, live")
+    assert "\0" not in live()
+    session.file("go").touch()
     session.until("TurnDone")
     first, second = (event.data for event in session.events("ToolSettled"))
     assert "D\ufffdi\ufffds\ufffdk" in first["output"] and "next" in first["output"] and first["replaced"] is True
     assert "start\n\ufffd€" in second["output"] and second["output"].rstrip().endswith("end")
     assert second["exit"] == 3 and second["replaced"] is True
-    live = "".join(piece.text for piece in stream.read(session.id) if piece.kind == "tool")
-    assert "start\n\ufffd€" in live and "\0" not in live
 
 
 @pytest.mark.rule("A6")

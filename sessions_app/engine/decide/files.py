@@ -38,4 +38,6 @@ def worded(text: str, files: Data) -> str:
         return text
     names: list[Any] = [each["name"] for each in files["files"]]
     listed = ", ".join(name for name in names if isinstance(name, str))
-    return listed if 0 < len(listed.encode()) <= _NAMES_BYTES else f"{len(names)} files"
+    if 0 < len(listed.encode()) <= _NAMES_BYTES:
+        return listed
+    return "1 file" if len(names) == 1 else f"{len(names)} files"

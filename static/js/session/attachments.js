@@ -13,6 +13,9 @@ import { fileAddress, isImage } from "./files.js";
 const FILES_AT_ONCE = 10;
 const FILE_BYTES = 10_000_000;
 
+/** @param {string} name */
+const leftOut = (name) => `At most ${FILES_AT_ONCE} files go with one message. Left out: ${name}`;
+
 export class Attachments {
   /** @param {{ place: HTMLElement, session: string, onChange: () => void, tell: (text: string) => void }} options `tell`: what could not be taken, in a sentence */
   constructor({ place, session, onChange, tell }) {
@@ -42,27 +45,30 @@ export class Attachments {
     return missing.length ? `Not sent yet: ${count(missing.length, "file")} ${missing.length === 1 ? "is" : "are"} still being uploaded.` : "";
   }
 
-  /** Files that one adds; what cannot be sent is said, and nothing of it leaves this device. @param {Iterable<File>} files */
-  add(files) {
+  /** Files that one adds; what cannot be sent is said, and nothing of it leaves this device. @param {Iterable<File>} files @param {string[]} [said] of what came beside them */
+  add(files, said = []) {
     if (this.held) return;
-    /** @type {string[]} */
-    const said = [];
+    const before = this.all.length;
     for (const file of files) {
       if (file.size > FILE_BYTES) said.push(`This file has ${fileSize(file.size)}; at most ${fileSize(FILE_BYTES)} can be sent: ${file.name}`);
       else if (!file.size) said.push(`This file is empty: ${file.name}`);
-      else if (this.all.length >= FILES_AT_ONCE) said.push(`At most ${FILES_AT_ONCE} files go with one message. Left out: ${file.name}`);
+      else if (this.all.length >= FILES_AT_ONCE) said.push(leftOut(file.name));
       else this.#start(this.#keep({ name: file.name, size: file.size, file, sent: null }));
     }
-    this.onChange();
+    if (this.all.length > before) this.onChange(); // else the draft is what it was, and so is its command
     if (said.length) this.tell(said.join("\n"));
   }
 
   /** Files that are there already: of a draft, or of a message that came back. @param {SentFile[]} files */
   restore(files) {
+    /** @type {string[]} */
+    const said = [];
     for (const sent of files) {
-      if (typeof sent?.id !== "string" || typeof sent.name !== "string" || this.all.length >= FILES_AT_ONCE) continue;
-      if (!this.all.some((each) => each.sent?.id === sent.id)) this.#keep({ name: sent.name, size: sent.size, file: null, sent });
+      if (typeof sent?.id !== "string" || typeof sent.name !== "string" || this.all.some((each) => each.sent?.id === sent.id)) continue;
+      if (this.all.length >= FILES_AT_ONCE) said.push(leftOut(sent.name));
+      else this.#keep({ name: sent.name, size: sent.size, file: null, sent });
     }
+    if (said.length) this.tell(said.join("\n"));
   }
 
   /** These are not there any more: nobody waits for them. @param {unknown} ids */
@@ -74,11 +80,11 @@ export class Attachments {
     }
   }
 
-  clear() {
-    for (const each of this.all) each.cancel?.abort();
-    this.all = [];
-    fill(this.place);
-    this.place.hidden = true;
+  /** These were sent; what was added since stays. @param {string[]} ids */
+  take(ids) {
+    for (const each of this.all) if (each.sent && ids.includes(each.sent.id)) each.chip.remove();
+    this.all = this.all.filter((each) => !each.sent || !ids.includes(each.sent.id));
+    this.place.hidden = !this.any;
   }
 
   /** While a message is being sent, its files stay as they are. @param {boolean} held */
@@ -149,9 +155,9 @@ export class Attachments {
 
 /**
  * Files that are pasted, dropped or chosen. A paste of words with a picture of them, as word processors do, is words.
- * @param {{ form: HTMLFormElement, dock: HTMLElement, add: (files: File[]) => void, tell: (text: string) => void }} options
+ * @param {{ form: HTMLFormElement, dock: HTMLElement, add: (files: File[], said?: string[]) => void }} options `said`: what cannot be sent, in sentences
  */
-export function listenForFiles({ form, dock, add, tell }) {
+export function listenForFiles({ form, dock, add }) {
   const picker = /** @type {HTMLInputElement} */ (form.querySelector("input[type=file]"));
   form.querySelector(".clip")?.addEventListener("click", () => picker.click());
   picker.addEventListener("change", () => {
@@ -182,11 +188,7 @@ export function listenForFiles({ form, dock, add, tell }) {
     const items = [...(event.dataTransfer?.items || [])];
     const folders = items.filter((item) => item.webkitGetAsEntry?.()?.isDirectory);
     const files = items.flatMap((item) => (item.kind === "file" && !folders.includes(item) && item.getAsFile()) || []);
-    add(files);
-    if (folders.length) tell("A folder cannot be sent. Pack it into one file first.");
+    add(files, folders.length ? ["A folder cannot be sent. Pack it into one file first."] : []);
     form.querySelector("textarea")?.focus();
   });
 }
-
-/** Words that files without words were sent by: their names. @param {unknown} text @param {SentFile[]} files */
-export const wordsBeside = (text, files) => (files.length && text === files.map((file) => file.name).join(", ") ? "" : String(text));

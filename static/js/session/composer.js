@@ -7,7 +7,8 @@ import { button, el, fill, setAttribute, write } from "../dom.js";
 import { Refused, commandId } from "../rest.js";
 import { count as countOf, counting, size, thing } from "../words.js";
 import { count, since, stopCounting } from "../clock.js";
-import { Attachments, listenForFiles, wordsBeside } from "./attachments.js";
+import { Attachments, listenForFiles } from "./attachments.js";
+import { wordsBeside } from "./files.js";
 import { primary } from "./state.js";
 import { delegated, isTask, stopping, waiting } from "./strip.js";
 
@@ -66,9 +67,9 @@ export class Composer {
     const tell = (/** @type {string} */ text) => this.#tell(text, true);
     this.attachments = new Attachments({ place: /** @type {HTMLElement} */ (form.querySelector(".files")), session, tell, onChange: () => this.#changed() });
     this.attachments.restore(draft.files || []);
-    listenForFiles({ form, dock: /** @type {HTMLElement} */ (form.closest(".dock")), tell, add: (files) => {
+    listenForFiles({ form, dock: /** @type {HTMLElement} */ (form.closest(".dock")), add: (files, said) => {
       this.#tell("");
-      this.attachments.add(files);
+      this.attachments.add(files, said);
     } });
     this.#listen();
     this.#fit();
@@ -162,7 +163,8 @@ export class Composer {
     this.#drawTarget();
     this.#drawHint(steerable);
     for (const put of /** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll(".note button[value]"))) {
-      setAttribute(put, "data-there", this.#holds(put.value));
+      const files = (put.dataset.files || "").split(" ").filter(Boolean).map((id) => ({ id }));
+      setAttribute(put, "data-there", this.#there(put.value, files));
     }
   }
 
@@ -206,7 +208,14 @@ export class Composer {
     const text = this.box.value;
     if (this.#empty || this.attachments.waits || this.flying || this.target) return null; // what a delegate was to read goes to no other
     const files = this.attachments.sent.map((file) => file.id);
-    return { text, files, sent: () => void (this.box.value === text && this.#received()) }; // what was typed since stays
+    const sent = () => {
+      if (this.box.value === text) this.#received(files);
+      else if (files.length) { // what was typed since stays
+        this.attachments.take(files);
+        this.#changed();
+      }
+    };
+    return { text, files, sent };
   }
 
   /**
@@ -228,8 +237,8 @@ export class Composer {
   putIn(text, loop = "", files = []) {
     const words = wordsBeside(text, files);
     if (this.flying) this.returned.push([text, loop, files]);
-    else if (!(words && this.#holds(words)) && !this.giveBack(text, loop, files)) {
-      if (words) this.box.value = `${this.box.value.trimEnd()}\n\n${words}`.trimStart();
+    else if (!this.#there(words, files) && !this.giveBack(text, loop, files)) {
+      if (words && !this.#holds(words)) this.box.value = `${this.box.value.trimEnd()}\n\n${words}`.trimStart();
       this.attachments.restore(files);
       this.#writeDraft(this.#written());
       this.#fit();
@@ -241,6 +250,12 @@ export class Composer {
   /** These words stand in the box, as lines of their own. @param {string} text */
   #holds(text) {
     return `\n\n${this.box.value}\n\n`.includes(`\n\n${text}\n\n`);
+  }
+
+  /** What came back is in the box already, with its files. @param {string} words @param {{ id: string }[]} files */
+  #there(words, files) {
+    const ids = this.attachments.sent.map((file) => file.id);
+    return (!words || this.#holds(words)) && files.every((file) => ids.includes(file.id));
   }
 
   /** An event says that this command was carried out. @param {string | null} cause */
@@ -290,13 +305,14 @@ export class Composer {
     }
   }
 
-  #received() {
+  /** What was written is with the server. @param {string[]} [files] with these */
+  #received(files = (this.draft.files || []).map((file) => file.id)) {
     this.#land();
     this.box.value = "";
-    this.attachments.clear();
+    this.attachments.take(files);
     this.way = "steer";
     this.target = "";
-    this.#writeDraft({ text: "" });
+    this.#writeDraft(this.#written());
     this.#tell("");
     this.#fit();
     this.draw();

@@ -13,6 +13,18 @@ export const fileAddress = (session, file) => `/api/v1/sessions/${session}/files
 /** How many came with a message that waits. @param {SentFile[] | undefined} files */
 export const withFiles = (files) => (files?.length ? `, with ${count(files.length, "file")}` : "");
 
+const NAMES_BYTES = 1_000;
+
+/**
+ * The words a message was sent with: none, where the server called its files by their names, or many names by their number.
+ * @param {unknown} text @param {SentFile[]} files
+ */
+export function wordsBeside(text, files) {
+  const listed = files.map((file) => file.name).join(", ");
+  const named = new TextEncoder().encode(listed).length > NAMES_BYTES ? count(files.length, "file") : listed;
+  return files.length && text === named ? "" : String(text);
+}
+
 /** @param {SentFile[]} files @param {string} session @returns {HTMLElement} */
 export function fileList(files, session) {
   return el("ul", { class: "files", "aria-label": "Files" }, ...files.map((file) => el("li", { class: "file" }, ...drawn(file, session))));

@@ -11,7 +11,7 @@
 import { button, el, fill, setAttribute, write } from "../dom.js";
 import { count, since, stopCounting } from "../clock.js";
 import { answerWords } from "./answered.js";
-import { fileList } from "./files.js";
+import { fileList, wordsBeside } from "./files.js";
 import { counts, diffOf, drawDiff } from "./diff.js";
 import { drawFolded, drawInParts, isLong } from "./long.js";
 import { Markdown } from "./markdown.js";
@@ -315,7 +315,12 @@ function putInBox(value, given, context) {
     }
   });
   put.dataset.whileOpen = "";
-  if (typeof value === "string") put.value = value; // not offered while the box holds them
+  if (typeof value === "string") {
+    // Not offered while the box holds them.
+    const files = (given?.files || []).filter((file) => typeof file.name === "string");
+    put.value = wordsBeside(value, files);
+    put.dataset.files = files.map((file) => file.id).join(" ");
+  }
   return put;
 }
 
