@@ -4,6 +4,7 @@
   asks for pytest-django's `db`, `client`, ... or has its `django_db` mark gets it too.
 - `redis_url`: the URL of an empty Valkey (`settings.REDIS_URL` names it at all times).
 - `web`: the web process of this file, one for all its tests; the test's database is then the one it is on, emptied.
+- `server`: a scripted model server, to which `env=server.environ()` leads a stack's workers.
 - `stack`: web and worker as real processes on that database; `make_stack(webs=, workers=, env=)` for other shapes.
 """
 
@@ -21,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pytest_django import DjangoDbBlocker
 
 from tests.support import early, services
+from tests.support.model_server import ModelServer
 from tests.support.stack import Stack, stack_folder
 
 MakeStack = Callable[..., Stack]
@@ -97,6 +99,14 @@ def database(request: pytest.FixtureRequest, django_db_blocker: DjangoDbBlocker)
     fresh = _emptied(request.getfixturevalue("web_of_file")) if stays else services.clone()
     with fresh as url, django_db_blocker.unblock(), point_at(url):
         yield url
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    """A model server that refuses what real providers refuse; at the end it refused nothing."""
+    with ModelServer() as running:
+        yield running
+        assert running.violations == []
 
 
 @contextmanager

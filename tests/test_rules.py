@@ -4,6 +4,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def marks(source: str, name: str) -> Iterator[str]:
             yield from (ast.literal_eval(argument) for argument in node.args)
 
 
+@cache
 def named(mark: str) -> dict[str, list[str]]:
     """Which test files name which ids."""
     found: dict[str, list[str]] = defaultdict(list)

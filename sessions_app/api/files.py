@@ -15,7 +15,7 @@ from sessions_app.api.problems import invalid
 from sessions_app.api.reading import role_in
 from sessions_app.api.signed_in import command_id, who
 from sessions_app.engine.errors import Refused
-from sessions_app.engine.files import FILE_BYTES, IMAGES
+from sessions_app.engine.files import IMAGES, check_file_size
 from sessions_app.log import files
 
 router = Router(tags=["files"])
@@ -30,10 +30,7 @@ def upload(request: HttpRequest, session: Id, file: File[UploadedFile]) -> HttpR
     """
     if sum(len(each) for _, each in request.FILES.lists()) != 1:
         raise invalid("One file at a time, in the field `file`.", field="file")
-    size = file.size or 0
-    if size > FILE_BYTES:
-        detail = f"This file has {size:,} bytes; at most {FILE_BYTES:,} can be sent."
-        raise Refused("too_large", detail, size=size, limit=FILE_BYTES)
+    check_file_size(file.size or 0)  # before it is read
     kept = control.upload(who(request), session, command_id(request), name=file.name or "", content=file.read())
     return answer(kept, 201)
 
@@ -42,13 +39,14 @@ def upload(request: HttpRequest, session: Id, file: File[UploadedFile]) -> HttpR
 def download(request: HttpRequest, session: Id, file: Id) -> HttpResponse:
     """The bytes of a file. Only images are shown in place; everything else, SVG and HTML too, is a download."""
     role_in(who(request), session)
+    tag = f'"{file}"'  # its bytes never change; whether one may read it, and whether it is there, is asked each time
+    if request.headers.get("If-None-Match") == tag and files.kept(session, [file]):
+        return HttpResponseNotModified()
     found = files.content(session, file)
     if found is None:
         raise Refused("file_not_found", "There is no such file, or it was erased.", file=file)
     name, type_, content = found
-    shown, tag = type_ in IMAGES, f'"{file}"'
-    if request.headers.get("If-None-Match") == tag:  # its bytes never change; whoever may read it is asked each time
-        return HttpResponseNotModified()
+    shown = type_ in IMAGES
     response = HttpResponse(content, content_type=type_ if shown else "application/octet-stream")
     response["Content-Disposition"] = content_disposition_header(not shown, name) or "attachment"
     response["Content-Security-Policy"] = _ALONE

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
 PER_S: Final = 50
-OUTPUTS: Final = 300
 SLOWER: Final = 4
 A_TURN: Final = 1000
 """How many deltas make up an answer, where an hour's worth of them comes in minutes."""
@@ -87,6 +86,7 @@ class Pages:
 @dataclass(frozen=True, slots=True)
 class _Size:
     turns: int
+    outputs: int
     tries: int
     lines: int
     keys: int
@@ -100,15 +100,15 @@ def possible() -> bool:
 
 def measure(stage: Stage, *, quick: bool) -> Pages:
     """Measure on a stage where no worker runs, or it would take the turns."""
-    size = _Size(100, 2, 2_000, 10, 2_000) if quick else _Size(8_340, 10, 50_000, 100, PER_S * 3600)
+    size = _Size(100, 10, 2, 2_000, 10, 2_000) if quick else _Size(8_340, 300, 10, 50_000, 100, PER_S * 3600)
     stage.start_web()
-    arguments = (stage.person, str(size.turns), str(OUTPUTS if not quick else 10))
+    arguments = (stage.person, str(size.turns), str(size.outputs))
     log = stage.folder / "played.log"
     with (
         Helper("played", *arguments, env=stage.environment(), log=log, longest_s=LONGEST_S) as played,
         _signed_in(stage, made := played.answer()) as context,
     ):
-        return _measured(context, played, made, size, OUTPUTS if not quick else 10)
+        return _measured(context, played, made, size)
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def _signed_in(stage: Stage, made: dict[str, Any]) -> "Iterator[BrowserContext]"
             browser.close()
 
 
-def _measured(context: "BrowserContext", played: Helper, made: dict[str, Any], size: _Size, outputs: int) -> Pages:
+def _measured(context: "BrowserContext", played: Helper, made: dict[str, Any], size: _Size) -> Pages:
     path = f"/s/{made['session']}"
     opened = [_opened(context.pages[0], path) for _ in range(size.tries + 1)][1:]  # the first one fills the cache
     page = context.pages[0]
@@ -162,8 +162,8 @@ def _measured(context: "BrowserContext", played: Helper, made: dict[str, Any], s
     nodes = int(page.evaluate("document.querySelectorAll('*').length"))
     paints, lives = (_spread(list(times)) for times in zip(*opened, strict=True))
     return Pages(
-        made["events"], outputs, paints, lives, _spread(jumps), longest_open, longest_jump, longest_lines, size.lines,
-        _spread(keys), size.deltas, before, after, nodes,
+        made["events"], size.outputs, paints, lives, _spread(jumps), longest_open, longest_jump, longest_lines,
+        size.lines, _spread(keys), size.deltas, before, after, nodes,
     )  # fmt: skip
 
 

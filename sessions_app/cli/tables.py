@@ -57,13 +57,10 @@ def _rows(stop: Mapping[str, Any]) -> list[tuple[str, ...]]:
     heard = stop["request"] is not None
     below = [("", f"  {_background(each)}", "", *blank, "") for each in background]
     if len(turns) == 1:
-        hit = PHASES.get(turns[0]["phase"], one_line(turns[0]["phase"]))
-        return [(asked, _turn(turns[0]), who, hit, *_numbers(stop, heard), reason), *below]
-    hits = ", ".join(dict.fromkeys(PHASES.get(item["phase"], one_line(item["phase"])) for item in turns))
+        return [(asked, _turn(turns[0]), who, _hit(turns[0]), *_numbers(stop, heard), reason), *below]
+    hits = ", ".join(dict.fromkeys(map(_hit, turns)))
     parts = [
-        ("", f"  {_turn(item)}", "", PHASES.get(item["phase"], one_line(item["phase"])),
-         *_numbers(item["numbers"], heard), "")
-        for item in turns
+        ("", f"  {_turn(item)}", "", _hit(item), *_numbers(item["numbers"], heard), "") for item in turns
     ]  # fmt: skip
     return [(asked, f"{len(turns)} agents", who, hits, *_numbers(stop, heard), reason), *parts, *below]
 
@@ -87,6 +84,10 @@ def _background(each: Mapping[str, Any]) -> str:
     """What ran in the background, and how it ended."""
     told = kill(each)
     return f"in the background: {one_line(plain(told['name']), 60)}, {one_line(plain(told['became']), 80)}"
+
+
+def _hit(item: Mapping[str, Any]) -> str:
+    return PHASES.get(item["phase"], one_line(item["phase"]))
 
 
 def _turn(item: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from psycopg import Cursor
 from sessions_app.control.permitted import known_id, noted
 from sessions_app.control.transact import fingerprint, first_receipt, keep_receipt, persistently
 from sessions_app.engine.errors import NO_SESSION, Refused
-from sessions_app.engine.files import FILE_BYTES, cleaned_name
+from sessions_app.engine.files import check_file_size, cleaned_name
 from sessions_app.ids import new_id
 from sessions_app.log import files
 from sessions_app.log.db import Row
@@ -50,9 +50,7 @@ def upload(principal: Principal, session: str, command: str, *, name: str, conte
 
 def _keep(cur: Cursor[Row], principal: Principal, session: str, name: str, content: bytes) -> dict[str, Any]:
     size = len(content)
-    if size > FILE_BYTES:
-        detail = f"This file has {size:,} bytes; at most {FILE_BYTES:,} can be sent."
-        raise Refused("too_large", detail, size=size, limit=FILE_BYTES)
+    check_file_size(size)
     if not content:
         raise Refused("blank", "The file is empty.")
     row = cur.execute("SELECT word FROM session WHERE id = %s", (session,)).fetchone()

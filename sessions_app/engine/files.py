@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
+from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Data
 from sessions_app.engine.text import clean
 
@@ -45,6 +46,13 @@ def files_of(data: Data) -> tuple[File, ...]:
         File(each["id"], each["name"] if isinstance(each["name"], str) else None, each["size"], each["type"])
         for each in data.get("files") or ()
     )
+
+
+def check_file_size(size: int) -> None:
+    """Refuse a file that is too large with its size and the limit (`too_large`)."""
+    if size > FILE_BYTES:
+        detail = f"This file has {size:,} bytes; at most {FILE_BYTES:,} can be sent."
+        raise Refused("too_large", detail, size=size, limit=FILE_BYTES)
 
 
 def cleaned_name(name: str) -> str:

@@ -202,14 +202,12 @@ def _interrupted(cur: Cursor[Row], state: State, event: Event, row: Stored) -> N
     insert_interruption(cur, interruption_row(row.session, event, row.at, state.loops[event.loop or ""].turns))
 
 
-INTERRUPTION_COLUMNS: Final = (
-    "id", "session_id", "loop", "seq", "turn_index", "at", "request", "actor", "cause", "reason", "phase", "ended_by",
-    "acknowledged_ms", "settled_ms", "steps_kept", "cut_off", "ended", "surviving", "unknown", "kept", "held",
-    "cancelled",
-)  # fmt: skip
 _NUMBERS: Final = (
     "ended_by", "acknowledged_ms", "settled_ms", "steps_kept", "cut_off", "ended", "surviving", "unknown", "kept",
     "held", "cancelled",
+)  # fmt: skip
+INTERRUPTION_COLUMNS: Final = (
+    "id", "session_id", "loop", "seq", "turn_index", "at", "request", "actor", "cause", "reason", "phase", *_NUMBERS,
 )  # fmt: skip
 
 

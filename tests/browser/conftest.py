@@ -14,7 +14,6 @@ from playwright.sync_api import sync_playwright
 from tests.browser.screens import Profiles, Screens
 from tests.conftest import MakeStack
 from tests.support.chromium import find_chromium
-from tests.support.model_server import ModelServer
 from tests.support.stack import Stack
 
 WITHOUT = (
@@ -58,14 +57,6 @@ def own_screens(profiles: Profiles, make_stack: MakeStack) -> Iterator[Callable[
 
     with _screens(make) as noted:
         yield noted
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A model server that refuses what real providers refuse; at the end it refused nothing."""
-    with ModelServer() as running:
-        yield running
-        assert running.violations == []
 
 
 @contextmanager

@@ -216,13 +216,19 @@ def test_a_closed_session_says_so_once_and_claims_nothing_live(screens: Open) ->
     expect(page.locator("#timeline")).to_contain_text("ana closes this session")
 
 
-def test_a_stop_that_proved_nothing_promises_no_rest(screens: Open) -> None:
-    opened, world = screens(), World.create("ana")
+def a_stopped_call(opened: Screens) -> tuple[Page, World]:
+    """A page and its session, where a stop waits for what a command has started."""
+    world = World.create("ana")
     page = opened.session("ana", world)
     world.start("run it")
     world.plan("c1")
     world.start_tool("c1")
     world.stop()
+    return page, world
+
+
+def test_a_stop_that_proved_nothing_promises_no_rest(screens: Open) -> None:
+    page, world = a_stopped_call(screens())
     world.end(settlements={"c1": commands.Settlement("lost")}, unknown=True)
     receipt = page.locator(".receipt[data-over]")
     expect(receipt).to_contain_text("Processes may still be running.")
@@ -236,12 +242,7 @@ def test_a_stop_that_proved_nothing_promises_no_rest(screens: Open) -> None:
 
 
 def test_nothing_runs_once_what_outlived_a_stop_has_ended(screens: Open) -> None:
-    opened, world = screens(), World.create("ana")
-    page = opened.session("ana", world)
-    world.start("run it")
-    world.plan("c1")
-    world.start_tool("c1")
-    world.stop()
+    page, world = a_stopped_call(screens())
     left = [{"pid": 41, "command": "sleep 999"}, {"pid": 42, "command": "sleep 998"}]
     processes = {"ended": [], "surviving": left, "background": []}
     world.end(settlements={"c1": commands.Settlement("interrupted", "", processes=processes)})

@@ -14,14 +14,20 @@ KEPT: dict[str, Any] = {"ended": [], "surviving": [], "background": SERVER}
 
 def serving(*, over: bool = True) -> Memory:
     """A server runs in the background; `over`: its turn is over."""
-    memory = Memory()
-    memory.start()
-    memory.plan("a")
-    memory.call("a")
+    memory = calling()
     memory.settle("a", processes=KEPT)
     memory.begin()
     if over:
         memory.answer("It serves.")
+    return memory
+
+
+def calling() -> Memory:
+    """A call runs."""
+    memory = Memory()
+    memory.start()
+    memory.plan("a")
+    memory.call("a")
     return memory
 
 
@@ -89,10 +95,7 @@ def test_an_idle_stop_ends_what_runs_in_the_background_and_claims_no_more() -> N
 @pytest.mark.rule("E13", "C4")
 @pytest.mark.parametrize("spared", [False, True])
 def test_what_settles_into_the_background_while_a_stop_is_due_goes_with_it(spared: bool) -> None:
-    memory = Memory()
-    memory.start()
-    memory.plan("a")
-    memory.call("a")
+    memory = calling()
     memory.stop(BEN, keep_background=spared)
     memory.end(settlements={"a": c.Settlement("ok", "serving", processes=KEPT)})
     (listed,) = memory.loop.background
@@ -162,10 +165,7 @@ def test_an_end_that_is_told_too_early_is_tried_again_and_one_that_is_not_known_
 
 @pytest.mark.rule("E13", "K1")
 def test_a_close_ends_what_settles_under_a_stop_that_spared_it() -> None:
-    memory = Memory()
-    memory.start()
-    memory.plan("a")
-    memory.call("a")
+    memory = calling()
     memory.stop(BEN, keep_background=True)
     memory.close()
     memory.end(settlements={"a": c.Settlement("ok", processes=KEPT)})
@@ -277,10 +277,7 @@ def test_a_stop_names_what_it_ends_in_the_background_whether_a_turn_runs_or_only
 
 @pytest.mark.rule("E13", "A5")
 def test_what_settles_while_a_stop_is_due_is_killed_by_that_stop() -> None:
-    memory = Memory()
-    memory.start()
-    memory.plan("a")
-    memory.call("a")
+    memory = calling()
     memory.stop(BEN)
     memory.end(settlements={"a": c.Settlement("ok", "serving", processes=KEPT)})
     (killed,), (stop,) = memory.events("KillRequested"), memory.events("InterruptRequested")
@@ -353,10 +350,7 @@ def test_a_wider_stop_reaches_what_the_calls_under_a_narrower_one_are_yet_to_lea
 
 @pytest.mark.rule("E13")
 def test_a_revoked_keeping_comes_to_nothing_where_nothing_is_left() -> None:
-    memory = Memory()
-    memory.start()
-    memory.plan("a")
-    memory.call("a")
+    memory = calling()
     memory.stop(ANA, keep_background=True)
     memory.stop(BEN)
     memory.end()

@@ -26,14 +26,6 @@ FIRST_START_S = 120
 PARTS = ("bin/postgres -D", "valkey-server", "steerweb web", "steerweb worker", "steerweb warden")
 
 
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A model server that refuses what real providers refuse; at the end it refused nothing."""
-    with ModelServer() as running:
-        yield running
-        assert running.violations == []
-
-
 def environment(**more: str) -> dict[str, str]:
     ours = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
     return {**ours, **more}

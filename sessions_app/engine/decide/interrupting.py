@@ -161,9 +161,8 @@ def _kills(command: Interrupt, targets: list[Loop]) -> list[Draft]:
 
 
 def _revoked(state: State, command: Interrupt, targets: list[Loop]) -> list[Draft]:
-    if command.keep_background:
-        return []
-    return [each for loop in targets if loop.turn is not None for each in revoked(state, loop.turn, loop)]
+    """What their calls are yet to leave there ends too, though an earlier stop spares it (E13)."""
+    return [] if command.keep_background else [each for loop in targets for each in revoked(state, loop)]
 
 
 def _join(state: State, command: Interrupt, context: Context, running: list[Turn], targets: list[Loop]) -> Decision:

@@ -62,9 +62,10 @@ def kills(loop: Loop) -> list[Draft]:
     return [kill(loop.id, each.turn, each.call) for each in running_on(loop)]
 
 
-def revoked(state: State, turn: Turn, loop: Loop) -> list[Draft]:
-    """What a turn's calls are yet to leave running is to end, though the stop that is due would spare it."""
-    if turn.mark is None or not state.requests[turn.mark].keep_background:
+def revoked(state: State, loop: Loop) -> list[Draft]:
+    """What a loop's calls are yet to leave running is to end, though the stop that is due would spare it."""
+    turn = loop.turn
+    if turn is None or turn.mark is None or not state.requests[turn.mark].keep_background:
         return []
     running = (call for call in turn.calls or () if call.status == "started" and call.child is None)
     return [Draft("KeepRevoked", {"call": call.call}, loop.id, turn.id) for call in running if call.killer is None]
