@@ -124,10 +124,11 @@ def _first_events(principal: Principal, new: _New) -> tuple[Draft, ...]:
 def _insert(cur: Cursor[Row], principal: Principal, new: _New) -> Locked:
     """The session's row, which nobody else sees before the commit; its title and settings come with its first event."""
     row = cur.execute(
-        """INSERT INTO session (id, created_by_id, created_at, title, workspace, model, settings, head, chain, state,
+        """WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at)
+           INSERT INTO session (id, created_by_id, created_at, title, workspace, model, settings, head, chain, state,
                fold, word, word_since, active_at, runnable)
-           VALUES (%s, %s, clock_timestamp(), '', %s, %s, '{}', 0, %s, %s, %s, 'idle', clock_timestamp(),
-               clock_timestamp(), false) RETURNING created_at""",
+           SELECT %s, %s, at, '', %s, %s, '{}', 0, %s, %s, %s, 'idle', at, at, false FROM clock
+           RETURNING created_at""",
         (new.session, principal.person, new.workspace, new.model, GENESIS, Jsonb(to_json(State())), FOLD),
     ).fetchone()
     assert row is not None

@@ -12,7 +12,7 @@ QueueChoice = Literal["run", "hold", "clear"]
 Mode = Literal["plan", "ask", "auto"]
 MODES: Final[tuple[Mode, ...]] = ("plan", "ask", "auto")
 """From the strictest to the loosest (I1)."""
-FOLD: Final = 4
+FOLD: Final = 5
 """Version of the fold. A stored state of another version takes no command until it is folded anew, by `prepare`, which
 `up` runs before anything else, or by `rebuild`."""
 

@@ -111,12 +111,16 @@ def append(cur: Cursor[Row], locked: Locked, drafts: Sequence[Draft], actor: Act
     numbered = number(locked, drafts, actor, cause)
     rows: list[tuple[Any, ...]] = []
     states: list[State] = []
+    word, runnable = session_columns(locked.state)
+    changed = False
     for event, row in numbered:
         facts_digest, texts_digest = payload.Payload(row.facts, row.texts).digests()
         erases = event.data["seq"] if event.type == "ContentErased" else None
         locked.chain = link(locked.chain, header(row, erases), facts_digest, texts_digest)
         locked.state = evolve(locked.state, event)
         states.append(locked.state)
+        before, (word, runnable) = word, session_columns(locked.state)
+        changed = changed or word != before
         locked.head = event.seq
         rows.append((
             row.session, row.seq, row.type, row.at, row.loop, row.turn, row.step, row.actor, row.cause,
@@ -126,11 +130,10 @@ def append(cur: Cursor[Row], locked: Locked, drafts: Sequence[Draft], actor: Act
     if not rows:
         return appended
     cur.executemany(INSERT, rows)
-    word, runnable = session_columns(locked.state)
     cur.execute(
         """UPDATE session SET head = %s, chain = %s, state = %s, fold = %s, runnable = %s, active_at = %s,
-           word_since = CASE WHEN word = %s THEN word_since ELSE %s END, word = %s WHERE id = %s""",
-        (locked.head, locked.chain, Jsonb(to_encode(locked.state)), FOLD, runnable, locked.at, word, locked.at, word,
+           word_since = CASE WHEN %s THEN %s ELSE word_since END, word = %s WHERE id = %s""",
+        (locked.head, locked.chain, Jsonb(to_encode(locked.state)), FOLD, runnable, locked.at, changed, locked.at, word,
          locked.session),
     )  # fmt: skip
     for (event, row), state in zip(numbered, states, strict=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from psycopg import Cursor, sql
@@ -21,8 +22,15 @@ _ROWS: Final = sql.SQL(
     """SELECT {}, facts_digest, texts_digest, link, erases FROM event
        WHERE session_id = %s AND seq > %s ORDER BY seq LIMIT %s"""
 ).format(sql.SQL(read.COLUMNS))
-_COLUMNS: Final = ("head", "chain", "state", "fold", "word", "runnable", "settings", "title")
-_CACHED: Final = "SELECT head, chain, state, fold, word, runnable, settings, title FROM session WHERE id = %s"
+_COLUMNS: Final = (
+    "head", "chain", "state", "fold", "word", "word_since", "active_at", "runnable", "settings", "title",
+)  # fmt: skip
+_CACHED: Final = sql.SQL("SELECT {} FROM session WHERE id = %s").format(
+    sql.SQL(", ").join(map(sql.Identifier, _COLUMNS))
+)
+_CACHE: Final = sql.SQL("UPDATE session SET ({}) = ROW ({}) WHERE id = %(session)s").format(
+    sql.SQL(", ").join(map(sql.Identifier, _COLUMNS)), sql.SQL(", ").join(map(sql.Placeholder, _COLUMNS))
+)
 ERASED_TITLE: Final = "erased"
 """What a session is called whose title was erased (A3)."""
 
@@ -40,19 +48,31 @@ class Fault:
 class Folded:
     """A session's log, read from the beginning: its faults, where it ends, and the state it makes.
 
-    `titled` is the event that gave the title; `erased` are the events that have lost their texts, `named` those of
-    which a `ContentErased` says so.
+    `titled` is the event that gave the title, `active_at` the newest one's time and `word_since` that of the newest
+    which changed the word; `erased` are the events that have lost their texts, `named` those of which a
+    `ContentErased` says so.
     """
 
     faults: list[Fault] = field(default_factory=list)
     head: int = 0
     chain: bytes = GENESIS
     state: State = field(default_factory=State)
+    word_since: datetime | None = None
+    active_at: datetime | None = None
     title: str = ""
     titled: int = 0
     tables: Tables = field(default_factory=Tables)
     erased: set[int] = field(default_factory=set)
     named: set[int] = field(default_factory=set)
+
+    def columns(self) -> dict[str, Any]:
+        """What a session's row has of it, by column."""
+        word, runnable = session_columns(self.state)
+        return {
+            "head": self.head, "chain": self.chain, "state": to_json(self.state), "fold": FOLD, "word": word,
+            "word_since": self.word_since, "active_at": self.active_at, "runnable": runnable,
+            "settings": dict(self.state.settings), "title": self.title,
+        }  # fmt: skip
 
 
 def sessions() -> list[str]:
@@ -107,13 +127,9 @@ def rebuild(session: str | None = None) -> Iterator[Fault]:
 
 
 def _write(cur: Cursor[Row], session: str, folded: Folded) -> None:
-    word, runnable = session_columns(folded.state)
-    cur.execute(
-        """UPDATE session SET head = %s, chain = %s, state = %s, fold = %s, word = %s, runnable = %s, settings = %s,
-           title = %s WHERE id = %s""",
-        (folded.head, folded.chain, Jsonb(to_json(folded.state)), FOLD, word, runnable,
-         Jsonb(dict(folded.state.settings)), folded.title, session),
-    )  # fmt: skip
+    columns = folded.columns()
+    columns |= {name: Jsonb(columns[name]) for name in ("state", "settings")}
+    cur.execute(_CACHE, {**columns, "session": session})
 
 
 def _read(cur: Cursor[Row], session: str, folded: Folded) -> None:
@@ -149,11 +165,21 @@ def _step(
             folded.title = ERASED_TITLE
         folded.tables.erase(erases)
     try:
-        folded.state = evolve(folded.state, read.as_event(event, texts=False))
+        _follow(event, folded)
         _title(event, folded)
         folded.tables.step(event, folded.state)
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         fault(f"it does not fit the state before it: {error!r}")
+
+
+def _follow(event: Stored, folded: Folded) -> None:
+    """Take one event into the state, and its time into the columns that are times."""
+    before, _ = session_columns(folded.state)
+    folded.state = evolve(folded.state, read.as_event(event, texts=False))
+    word, _ = session_columns(folded.state)
+    folded.active_at = event.at
+    if folded.word_since is None or word != before:
+        folded.word_since = event.at
 
 
 def _title(event: Stored, folded: Folded) -> None:
@@ -182,12 +208,7 @@ def _cache_faults(session: str, folded: Folded, cached: dict[str, Any] | None) -
     if cached is None:
         yield Fault(session, None, "there is no such session")
         return
-    word, runnable = session_columns(folded.state)
-    fresh = {
-        "head": folded.head, "chain": folded.chain, "state": to_json(folded.state), "fold": FOLD, "word": word,
-        "runnable": runnable, "settings": dict(folded.state.settings), "title": folded.title,
-    }  # fmt: skip
-    for name, value in fresh.items():
+    for name, value in folded.columns().items():
         if _plain(cached[name]) != _plain(value):
             yield Fault(session, None, f"the cached column `{name}` differs from the fold of the log")
 

@@ -115,6 +115,8 @@ def test_a_cached_column_that_differs_is_reported_and_rebuilt(world: World, sql:
         "state": "UPDATE session SET state = jsonb_set(state, '{status}', '\"closed\"')",
         "fold": "UPDATE session SET fold = 0",
         "word": "UPDATE session SET word = 'running'",
+        "word_since": "UPDATE session SET word_since = word_since + interval '1 us'",
+        "active_at": "UPDATE session SET active_at = active_at - interval '1 us'",
         "runnable": "UPDATE session SET runnable = true",
         "settings": 'UPDATE session SET settings = \'{"stop_queue": "run"}\'',
         "title": "UPDATE session SET title = 'x'",

@@ -29,7 +29,7 @@
  *   spent: { cost: number, day: number, day_cost: number } }} State
  */
 
-export const FOLD = 4;
+export const FOLD = 5;
 
 /** The state before the first event. @returns {State} */
 export function initial() {
