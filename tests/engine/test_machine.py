@@ -42,7 +42,7 @@ LEFT = st.sampled_from(["", "", "surviving", "background", "background", "surviv
 CAUSE = st.sampled_from(["worker_lost", "worker_shutdown", "budget"])
 PLACES = [
     "idle", "running", "planned", "called", "asked", "answered", "marked in a reply", "marked in a call",
-    "marked at a gate", "given back", "serving",
+    "marked at a gate", "given back", "serving", "marked in a call, sparing",
     "two delegates", "three deep", "family", "family marked", "family given back", "given back in the middle",
     "asked below", "not begun", "three deep given back", "three deep marked",
 ]  # fmt: skip
@@ -183,9 +183,10 @@ class Session(RuleBasedStateMachine):
         if where == "idle":
             return
         memory.start()
-        if where in ("planned", "called", "asked", "answered", "marked in a call", "marked at a gate", "given back"):
+        in_a_call = where == "called" or "marked in a call" in where
+        if in_a_call or where in ("planned", "asked", "answered", "marked at a gate", "given back"):
             memory.plan("1.0", "1.1", "1.2")
-        if where in ("called", "marked in a call"):
+        if in_a_call:
             memory.call("1.0")
         elif where in ("asked", "answered", "marked at a gate"):
             self.tool(0, "ok", True, PUSH, "")
@@ -202,7 +203,7 @@ class Session(RuleBasedStateMachine):
         elif where == "given back":
             memory.hand_over("call")
         if "marked" in where:
-            self.do(c.Interrupt("r-begin", queue="hold"), BEN)
+            self.do(c.Interrupt("r-begin", queue="hold", keep_background="sparing" in where), BEN)
 
     def family(self, where: str) -> None:
         """A parent that waits: for two delegates, in a chain, given back, or for one that has not begun."""
