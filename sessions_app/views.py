@@ -30,7 +30,7 @@ from sessions_app.people.authenticate import SignedInRequest
 from sessions_app.people.members import members_of
 from sessions_app.people.roles import CAN, Role
 
-PAGE_EVENTS: Final = 400
+PAGE_EVENTS: Final = 160
 """How many of the newest events a session page is served with; earlier ones come as one scrolls up."""
 PAGE_BYTES: Final = 1_500_000
 """And how many bytes of them at most, so that a page with long outputs opens as fast; never fewer than `PAGE_LEAST`."""

@@ -198,19 +198,19 @@ def test_a_turn_of_very_many_steps_stays_light_and_whole(screens: Open) -> None:
 
 
 def test_the_outline_names_every_turn(screens: Open) -> None:
-    opened, world = screens(), long_world(230)
+    opened, world = screens(), long_world(205)
     world.start("stop this one")
     world.stop()
     world.end()
     world.start("and now")
     page = opened.session("ana", world)
     rows = page.locator("#turns .row")
-    expect(rows.last).to_contain_text("Turn 232")
-    stop = page.get_by_role("button", name=re.compile("Turn 231: stopped"))
+    expect(rows.last).to_contain_text("Turn 207")
+    stop = page.get_by_role("button", name=re.compile("Turn 206: stopped"))
     expect(stop).to_be_visible()
     page.locator("#turns").get_by_role("button", name="Earlier turns").click()
     expect(rows.first).to_contain_text("Turn 1")
-    expect(rows).to_have_count(232 + 1)
+    expect(rows).to_have_count(207 + 1)
     rows.first.click()
     in_sight(page, 1)
     expect(page.locator(".rule.stopped")).not_to_be_in_viewport()

@@ -56,7 +56,7 @@ export class Blocks {
 export const waitsForWorker = (turn) => turn.status === "running" && turn.phase?.is === "waiting" && !turn.items.some((item) => item.child && item.state === "running");
 
 /** One block on the page: a turn with its items, or a note between turns. */
-class BlockDom {
+export class BlockDom {
   /** @param {import("./view.js").Block} block @param {import("./items.js").Context} context */
   constructor(block, context) {
     this.context = context;
@@ -81,14 +81,20 @@ class BlockDom {
     this.note?.draw(item);
   }
 
-  /** @param {TurnView} turn @returns {number} how many items are new */
-  drawTurn(turn) {
-    if (turn.stamp === this.drawnStamp) return 0;
-    this.drawnStamp = turn.stamp;
+  /**
+   * @param {TurnView} turn @param {number} [until] by `performance.now()`: what is left then waits for the next time
+   * @param {boolean} [up] from its last item up
+   * @returns {{ added: number, whole: boolean }} how many items are new, and whether nothing is left
+   */
+  drawTurn(turn, until = Infinity, up = false) {
+    if (turn.stamp === this.drawnStamp) return { added: 0, whole: true };
     this.#drawHeader(turn);
     let added = 0;
-    let before = /** @type {Element} */ (this.header);
-    for (const item of turn.items) {
+    let left = turn.items.length;
+    /** @type {Element | null} the one drawn before this one */
+    let beside = up ? null : /** @type {Element} */ (this.header);
+    for (const item of up ? [...turn.items].reverse() : turn.items) {
+      if (performance.now() > until) break;
       const known = this.items.get(item.key);
       const entry = known || { drawing: this.#drawing(item), stamp: -1 };
       if (!known) {
@@ -99,11 +105,21 @@ class BlockDom {
         entry.drawing.draw(item);
         entry.stamp = item.stamp;
       }
-      if (before.nextElementSibling !== entry.drawing.element) before.after(entry.drawing.element);
-      before = entry.drawing.element;
+      this.#put(entry.drawing.element, beside, up);
+      beside = entry.drawing.element;
+      left -= 1;
     }
+    if (left) return { added, whole: false };
+    this.drawnStamp = turn.stamp;
     if (this.items.size > turn.items.length) this.#dropGone(turn);
-    return added;
+    return { added, whole: true };
+  }
+
+  /** @param {Element} element @param {Element | null} beside what it stands behind, or before; null: it is the last one @param {boolean} before */
+  #put(element, beside, before) {
+    if (!before) {
+      if (beside?.nextElementSibling !== element) beside?.after(element);
+    } else if (beside ? beside.previousElementSibling !== element : this.element.lastElementChild !== element) this.element.insertBefore(element, beside);
   }
 
   /** A delegate's card holds a timeline of its own. @param {Item} item @returns {import("./items.js").Drawing} */

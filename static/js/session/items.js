@@ -17,7 +17,7 @@ import { drawFolded, drawInParts, isLong } from "./long.js";
 import { Markdown } from "./markdown.js";
 import { Output } from "./output.js";
 import { facts } from "./stops.js";
-import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, exact, failedWords, hue, leftWords, outcomeWords, plain, stoppedBy, survivors, withoutNote } from "../words.js";
+import { actorName, apart, callInFull, callLine, clockTime, count as countOf, counting, duration, exact, failedWords, grouped, hue, leftWords, outcomeWords, plain, stoppedBy, survivors, withoutNote } from "../words.js";
 
 /** @param {string} at @param {boolean} [seconds] */
 export function when(at, seconds = false) {
@@ -82,7 +82,7 @@ export function prose(element, value, context, live) {
  * @param {(text: string) => unknown} draw
  */
 function longText(value, context, draw) {
-  const show = button(`Long text, ${Math.round(value.size / 1024).toLocaleString("en")} KiB. Show`, async () => {
+  const show = button(`Long text, ${grouped(Math.round(value.size / 1024))} KiB. Show`, async () => {
     if (show.ariaDisabled === "true") return;
     show.ariaDisabled = "true"; // and not disabled, which would drop the focus
     try {
@@ -242,8 +242,8 @@ function drawCall(item, { line, more, full, element, change, sizes }) {
 export function sizesOf(diff) {
   const { added, removed } = counts(diff);
   return [
-    added > 0 && el("span", { class: "ok" }, `+${added.toLocaleString("en")}`, el("span", { class: "unseen" }, " added")), " ",
-    removed > 0 && el("span", { class: "bad" }, `−${removed.toLocaleString("en")}`, el("span", { class: "unseen" }, " removed")),
+    added > 0 && el("span", { class: "ok" }, `+${grouped(added)}`, el("span", { class: "unseen" }, " added")), " ",
+    removed > 0 && el("span", { class: "bad" }, `−${grouped(removed)}`, el("span", { class: "unseen" }, " removed")),
   ];
 }
 

@@ -434,6 +434,11 @@ function fitKeyboard() {
   fit();
 }
 
+/** What follows is a task of its own, so that a key or a press on a slow device need not wait for all of it. */
+function ownTask() {
+  return new Promise((resolve) => setTimeout(resolve));
+}
+
 /** Renaming and closing: the owner's two forms. */
 function listenOwner() {
   const rename = /** @type {HTMLDialogElement | null} */ (document.getElementById("rename"));
@@ -444,20 +449,23 @@ function listenOwner() {
   document.getElementById("close")?.querySelector("form")?.addEventListener("submit", () => void attempt(() => call("POST", `/sessions/${session}/close`)));
 }
 
-byId("line").classList.remove("newest");
-for (const element of document.querySelectorAll("[data-served]")) element.remove();
 for (const element of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-scripted]"))) element.hidden = isStored() && element === sayForm;
 fillDrawer();
-fitKeyboard();
 listenOwner();
 listenKeeping(session, { pinned: boot.session.pinned, archived: boot.session.archived }, { done: leaveDrawer, tell });
 listenKeys();
 listenDialogs(session, () => openDialog(/** @type {HTMLDialogElement} */ (byId("keys"))));
 if (new URLSearchParams(location.search).has("from")) sayForm?.querySelector("textarea")?.focus();
+await ownTask();
+drawAround();
+fitKeyboard();
+connection.start();
+await ownTask();
+byId("line").classList.remove("newest");
+for (const element of document.querySelectorAll("[data-served]")) element.remove();
 timeline.draw();
 new ResizeObserver(() => timeline.cover(byId("notice").offsetHeight)).observe(byId("notice"));
 new ResizeObserver(() => timeline.pin(byId("asks").offsetHeight)).observe(byId("asks"));
-connection.start();
 listenLeaving();
 listenBell(byId("bell"), session, tell);
 goTo(location.hash);

@@ -1,5 +1,6 @@
 /** The output of a call: head and tail, the middle behind one press; cheap also while a megabyte streams by. */
 import { button, el } from "../dom.js";
+import { grouped } from "../words.js";
 import { Terminal, drawLines } from "./ansi.js";
 
 /** @typedef {import("./ansi.js").Line} Line */
@@ -72,7 +73,7 @@ export class Output {
     const tail = last.length ? [...lines.slice(1 - TAIL_LINES), last] : lines.slice(-TAIL_LINES);
     this.tail.replaceChildren(...drawLines(tail.map(short)));
     const hidden = lines.length + (last.length ? 1 : 0) - HEAD_LINES - tail.length;
-    this.fold.textContent = `${hidden.toLocaleString("en")} lines hidden. Show`;
+    this.fold.textContent = `${grouped(hidden)} lines hidden. Show`;
   }
 
   /** Lines that have ended are drawn once, the one that has not each time. */

@@ -6,12 +6,14 @@ import { call } from "../rest.js";
 
 /** @typedef {import("./view.js").View} View @typedef {import("./state.js").LogEvent} LogEvent @typedef {import("./state.js").State} State */
 
-const PAGE = 400;
+const PAGE = 160;
 /** Events of the part that is shown. */
 const MOST = 1_600;
 /** And so many are left of the newest part when it is cut. */
 const KEPT = 800;
 const WORDS_PAGE = 200;
+/** So many of them are looked through for a message that waited long. */
+const WORDS_PAGES = 20;
 /** Among so many calls before a settlement its start is found. */
 const CALLS = 20;
 
@@ -28,9 +30,11 @@ export class Pages {
     this.readState = readState;
     /** What another part shows; empty: the newest is shown. @type {LogEvent[]} */
     this.events = [];
-    this.older = new Edge(older, scroller, "Earlier turns", () => this.#loadOlder());
-    this.later = new Edge(later, scroller, "Later turns", () => this.#loadLater());
+    const isWhole = () => !timeline.partial;
+    this.older = new Edge(older, scroller, "Earlier turns", isWhole, () => this.#loadOlder());
+    this.later = new Edge(later, scroller, "Later turns", isWhole, () => this.#loadLater());
     timeline.bound = () => this.#bound();
+    timeline.onWhole = () => [this.older, this.later].forEach((edge) => edge.lookAgain());
     this.#show();
   }
 
@@ -45,14 +49,14 @@ export class Pages {
   async jump(turn, seq) {
     if (this.#first <= seq && this.#showTurn(turn)) return;
     if (seq >= this.oldest) {
-      this.#useLive();
+      this.#useLive(turn);
       this.#showTurn(turn);
       return;
     }
     const { events: shown } = this;
     const [before, from] = await Promise.all([this.#read(`before=${seq}&limit=${PAGE / 4}&order=desc`), this.#read(`after=${seq - 1}&limit=${PAGE}`)]);
     if (this.events !== shown) return; // somebody went elsewhere meanwhile
-    this.#usePart([...before.reverse(), ...from]);
+    this.#usePart([...before.reverse(), ...from], turn);
     this.#showTurn(turn);
   }
 
@@ -126,20 +130,21 @@ export class Pages {
     if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState(), this.oldest);
   }
 
-  /** @param {LogEvent[]} events */
-  #usePart(events) {
+  /** @param {LogEvent[]} events @param {string} [turn] the one that is wanted */
+  #usePart(events, turn) {
     this.events = events;
     const part = this.live.part(events);
     this.#cut();
-    this.timeline.use(part, false);
+    this.timeline.use(part, false, turn);
     this.#show();
     this.timeline.draw();
     void this.#findWords(part, events[0].seq);
   }
 
-  #useLive() {
+  /** @param {string} [turn] the one that is wanted */
+  #useLive(turn) {
     this.events = [];
-    this.timeline.use(this.live, true);
+    this.timeline.use(this.live, true, turn);
     this.#show();
     this.timeline.draw();
   }
@@ -164,28 +169,35 @@ export class Pages {
    * @param {View} view @param {number} first seq of what it shows
    */
   async #findWords(view, first) {
-    const missing = [...view.turns.values()].some((turn) => turn.items.some((item) => item.kind === "said" && item.text === undefined));
     const loops = Object.values(this.readState().loops);
-    const nameless = loops.some((loop) => loop.parent !== null && !view.tasks.has(loop.id));
+    const wordless = () => [...view.turns.values()].some((turn) => turn.items.some((item) => item.kind === "said" && item.text === undefined));
+    const lacks = () => view.lacksAuthor || wordless() || loops.some((loop) => loop.parent !== null && !view.tasks.has(loop.id));
     const unnamed = loops.flatMap((loop) => loop.background).filter(({ turn, call: id }) => !view.background.has(`${turn} ${id}`));
     for (const { seq } of unnamed) {
       const near = await this.#read(`before=${seq + 1}&limit=${CALLS}&order=desc&types=ToolStarted,ToolSettled`).catch(() => []);
       view.learn(near.reverse());
       this.timeline.draw();
     }
-    if ((!missing && !nameless && !view.lacksAuthor) || first <= 1) return;
     const types = "InputQueued,InputChanged,SteerQueued,LoopStarted";
-    view.learn((await this.#read(`before=${first}&limit=${WORDS_PAGE}&order=desc&types=${types}`).catch(() => [])).reverse());
-    this.timeline.draw();
+    for (let read = 0, before = first; lacks() && before > 1 && read < WORDS_PAGES; read += 1) {
+      const found = (await this.#read(`before=${before}&limit=${WORDS_PAGE}&order=desc&types=${types}`).catch(() => [])).reverse();
+      view.learn(found);
+      this.timeline.draw();
+      before = found[0]?.seq ?? 1;
+    }
   }
 }
 
 /** Where the part ends that is shown: more comes as one scrolls near, or presses. */
 class Edge {
-  /** @param {HTMLElement} place @param {HTMLElement} scroller @param {string} words @param {() => Promise<void>} load */
-  constructor(place, scroller, words, load) {
+  /**
+   * @param {HTMLElement} place @param {HTMLElement} scroller @param {string} words
+   * @param {() => boolean} isWhole all that is there is drawn: what is not yet makes an edge seem near @param {() => Promise<void>} load
+   */
+  constructor(place, scroller, words, isWhole, load) {
     this.place = place;
     this.words = words;
+    this.isWhole = isWhole;
     this.read = load;
     this.loading = false;
     this.button = /** @type {HTMLButtonElement} */ (place.querySelector("button"));
@@ -193,7 +205,7 @@ class Edge {
     this.near = false;
     new IntersectionObserver((entries) => {
       this.near = entries[entries.length - 1].isIntersecting;
-      if (this.near) void this.load();
+      this.#look();
     }, { root: scroller, rootMargin: "400px 0px" }).observe(place);
   }
 
@@ -214,7 +226,16 @@ class Edge {
       this.loading = false;
       setTimeout(() => column?.setAttribute("aria-live", "polite"), 500);
     }
-    requestAnimationFrame(() => setTimeout(() => this.near && void this.load())); // what came may not have filled the screen
+    this.lookAgain(); // what came may not have filled the screen
+  }
+
+  #look() {
+    if (this.near && this.isWhole()) void this.load();
+  }
+
+  /** Once the observer has told where it is by now. */
+  lookAgain() {
+    if (this.near) requestAnimationFrame(() => setTimeout(() => this.#look()));
   }
 
   /** @param {boolean} more */

@@ -1,6 +1,7 @@
 /**
- * The timeline: draws what the view stamped anew, once per frame, without ever drawing the whole again. Text the reader
- * has scrolled up to stays where it is; at the end, it follows.
+ * The timeline: draws what the view stamped anew, once per frame, without ever drawing the whole again, and no more in a
+ * frame than leaves room for a key or a press. Text the reader has scrolled up to stays where it is; at the end, it
+ * follows.
  */
 import { write } from "../dom.js";
 import { Blocks } from "./blocks.js";
@@ -8,6 +9,8 @@ import { Blocks } from "./blocks.js";
 /** @typedef {import("./view.js").View} View */
 
 const NEAR_END_PX = 48;
+/** For drawing in one frame, of which the browser's own layout takes as long again; the rest comes in the next ones. */
+const FRAME_MS = 30;
 
 export class Timeline {
   /**
@@ -26,6 +29,15 @@ export class Timeline {
     this.follows = true;
     /** Called before each drawing, to keep what is shown bounded. */
     this.bound = () => {};
+    /** Called when all of it is drawn. */
+    this.onWhole = () => {};
+    /** What somebody went to while not all is drawn: it stays where it is while the rest comes. @type {{ element: Element, block: ScrollLogicalPosition, top: number } | null} */
+    this.shown = null;
+    /** The block of a new part that somebody goes to. @type {string | undefined} */
+    this.wanted = undefined;
+    /** Blocks that are no news, until they are drawn. */
+    this.known = keys(view);
+    this.news = false;
     this.drawn = this.blocks.drawn;
     this.unseen = 0;
     this.scheduled = false;
@@ -72,39 +84,91 @@ export class Timeline {
     this.place.style.setProperty("--shown", `${top === undefined ? 0 : Math.round(/** @type {Element} */ (asks).getBoundingClientRect().bottom - top)}px`);
   }
 
-  /** Draw on the next frame (a hidden page has no frames: then soon). */
+  /** Something happened: draw on the next frame. */
   schedule() {
+    this.news = true;
+    this.#next();
+  }
+
+  /** A hidden page has no frames: then soon. */
+  #next() {
     if (this.scheduled) return;
     this.scheduled = true;
     const draw = () => {
       this.scheduled = false;
-      this.draw(true);
+      const { news } = this;
+      this.news = false;
+      this.#draw();
+      if (news) this.onDrawn();
     };
     if (document.hidden) setTimeout(draw, 100);
     else requestAnimationFrame(draw);
   }
 
-  /** @param {boolean} [news] what comes with it has just happened */
-  draw(news = false) {
-    const before = this.unseen;
-    this.#keepingPlace(() => {
-      this.bound();
-      this.#placeBlocks();
-      for (const id of this.view.dirty) {
-        const turn = this.view.turns.get(id);
-        if (turn) this.unseen += this.drawn.get(id)?.drawTurn(turn) || 0;
-      }
-      this.view.dirty.clear();
-    });
-    if (!news) this.unseen = before;
-    this.#showPill();
+  draw() {
+    this.#draw();
     this.onDrawn();
   }
 
-  /** Show another part, drawn with the next drawing. @param {View} view @param {boolean} follows it is the newest */
-  use(view, follows) {
+  /** Whether something is yet to be drawn. */
+  get partial() {
+    return this.view.dirty.size > 0;
+  }
+
+  #draw() {
+    this.#keepingPlace(() => {
+      this.bound();
+      this.#placeBlocks();
+      const wanted = this.wanted && this.drawn.get(this.wanted);
+      if (wanted) this.shown = { element: wanted.element, block: "start", top: this.place.scrollTop };
+      this.wanted = undefined;
+      this.#drawStamped();
+    });
+    this.#showPill();
+    if (this.partial) this.#next();
+    else this.#whole();
+  }
+
+  #whole() {
+    this.shown = null;
+    this.known.clear();
+    this.onWhole();
+  }
+
+  /** What is in sight first: from the end up, or from where one reads on, and then what is above. */
+  #drawStamped() {
+    const until = performance.now() + FRAME_MS;
+    const { dirty } = this.view;
+    const blocks = this.view.blocks.flatMap((block) => (block.kind === "turn" && dirty.has(block.key) ? [block] : []));
+    const shown = this.atEnd ? blocks.length : Math.max(0, blocks.findIndex((block) => this.#isBelow(block.key)));
+    for (const id of [...dirty]) if (!this.drawn.has(id)) dirty.delete(id);
+    const order = [...blocks.slice(shown).map((block) => ({ block, up: false })), ...blocks.slice(0, shown).reverse().map((block) => ({ block, up: true }))];
+    for (const { block: { key, turn }, up } of order) {
+      const { added, whole } = /** @type {import("./blocks.js").BlockDom} */ (this.drawn.get(key)).drawTurn(turn, until, up);
+      if (!this.known.has(key)) this.unseen += added;
+      if (whole) dirty.delete(key);
+      if (performance.now() > until) break;
+    }
+  }
+
+  /** At or below the first thing in sight, or what is shown. @param {string} key */
+  #isBelow(key) {
+    const element = this.drawn.get(key)?.element;
+    if (!element) return false;
+    const from = this.shown?.element;
+    if (from) return element.contains(from) || Boolean(from.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING);
+    return element.getBoundingClientRect().bottom > this.place.getBoundingClientRect().top + this.covered;
+  }
+
+  /**
+   * Show another part, drawn with the next drawing.
+   * @param {View} view @param {boolean} follows it is the newest @param {string} [from] the turn that is wanted: it is drawn first
+   */
+  use(view, follows, from) {
     this.view = view;
     this.follows = follows;
+    this.wanted = from;
+    this.known = keys(view);
     if (!follows) this.atEnd = false;
     for (const id of view.turns.keys()) view.dirty.add(id);
   }
@@ -118,29 +182,53 @@ export class Timeline {
   show(key) {
     const block = this.drawn.get(key);
     if (!block) return false;
-    this.atEnd = false; // before anything is drawn again: no scroll event has told it yet
-    block.element.scrollIntoView({ block: "start" });
-    block.element.focus({ preventScroll: true });
-    this.#scrolled();
+    this.#goTo(block.element, "start");
+    /** @type {HTMLElement} */ (block.element).focus({ preventScroll: true });
     return true;
   }
 
   /** What ended a turn that is there. @param {string} turn */
   showEnd(turn) {
+    this.#drawNow(turn);
     const [end] = [...(this.drawn.get(turn)?.element.querySelectorAll(":scope > .rule") || [])].slice(-1);
-    end?.scrollIntoView({ block: "center" });
+    if (end) this.#goTo(end, "center");
   }
 
   /** The card of a delegate, unfolded with all it stands in. @param {string} loop */
   showAgent(loop) {
     const path = [];
-    for (let id = loop, place = this.view.places.get(id); place; id = place.parent, place = this.view.places.get(id)) path.unshift(id);
+    let top = "";
+    for (let id = loop, place = this.view.places.get(id); place; id = place.parent, place = this.view.places.get(id)) {
+      path.unshift(id);
+      top = place.turn;
+    }
+    this.#drawNow(top);
     for (const id of path) this.#open(id);
     const card = document.getElementById(`agent-${loop}`);
     if (!card) return;
-    this.atEnd = false;
-    card.scrollIntoView({ block: "start" });
+    this.#goTo(card, "start");
     card.focus({ preventScroll: true });
+  }
+
+  /** @param {Element} element @param {ScrollLogicalPosition} block */
+  #goTo(element, block) {
+    this.atEnd = false; // before anything is drawn again: no scroll event has told it yet
+    this.shown = { element, block, top: 0 };
+    this.#toShown();
+    this.#scrolled();
+    if (!this.partial) this.shown = null;
+  }
+
+  #toShown() {
+    if (!this.shown?.element.isConnected) return;
+    this.shown.element.scrollIntoView({ block: this.shown.block });
+    this.shown.top = this.place.scrollTop;
+  }
+
+  /** All of a turn that is there. @param {string} id */
+  #drawNow(id) {
+    const turn = this.view.turns.get(id);
+    if (turn && this.view.dirty.delete(id)) this.drawn.get(id)?.drawTurn(turn);
   }
 
   /** @param {string} loop */
@@ -166,16 +254,17 @@ export class Timeline {
   #placeBlocks() {
     for (const block of this.blocks.place(this.view.blocks, this.column, this.more)) {
       if (block.kind === "turn") this.view.dirty.add(block.key);
-      else if (!block.item.hidden) this.unseen += 1;
+      else if (!block.item.hidden && !this.known.has(block.key)) this.unseen += 1;
     }
   }
 
   /** @param {() => void} change what is seen stays at its place, or follows the end */
   #keepingPlace(change) {
-    const anchor = this.atEnd ? null : this.#anchor();
+    const anchor = this.atEnd || this.shown ? null : this.#anchor();
     const before = anchor?.getBoundingClientRect().top || 0;
     change();
     if (this.atEnd) this.place.scrollTop = this.place.scrollHeight;
+    else if (this.shown) this.#toShown();
     else if (anchor?.isConnected) this.place.scrollTop += anchor.getBoundingClientRect().top - before;
   }
 
@@ -194,6 +283,7 @@ export class Timeline {
 
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.place;
+    if (this.shown && Math.abs(scrollTop - this.shown.top) > 1) this.shown = null; // the reader went elsewhere
     if (this.follows && scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.atEnd = true;
     else if (scrollTop < this.lastTop) this.atEnd = false; // only a reader scrolls up; a growing dock does not
     this.lastTop = scrollTop;
@@ -212,3 +302,6 @@ export class Timeline {
     if (!this.atEnd) write(this.pill, this.unseen ? `${this.unseen} new` : "To the newest");
   }
 }
+
+/** @param {View} view */
+const keys = (view) => new Set(view.blocks.map((block) => block.key));
