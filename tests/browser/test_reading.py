@@ -187,7 +187,7 @@ def test_the_composers_words_follow_what_runs(screens: Open) -> None:
     world.settle("c1")
     world.begin()
     expect(page.locator(".said.steer")).to_contain_text("landed after this command")
-    expect(hint).to_have_text("Read before the next step; if this is the last answer, it is replaced")
+    expect(hint).to_have_text("Lands at the next step, or replaces a last answer")
     world.answer()
     page.reload()
     expect(hint).to_have_text("Starts a turn")

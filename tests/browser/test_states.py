@@ -31,8 +31,8 @@ SAID: Final = {
     "stopping": "Stopping, asked by ana",
     "stopped": "Nothing running",
     "paused": "2 messages paused",
-    "failed": "Nothing running",
-    "worker_died": "Nothing running",
+    "failed": "Nothing running, the last turn failed",
+    "worker_died": "Nothing running, the last turn’s worker died",
     "closed": "Closed",
 }
 """What the strip says."""

@@ -159,7 +159,7 @@ export class Composer {
     this.clip.disabled = Boolean(this.flying);
     this.attachments.hold(Boolean(this.flying));
     const whom = this.target ? "it" : "the agent"; // its name stands above
-    this.box.placeholder = `${steerable ? "Steer" : "Write to"} ${whom}`;
+    this.box.placeholder = `${steerable ? "Steer" : "Tell"} ${whom}`;
     this.#drawTarget();
     this.#drawHint(steerable);
     for (const put of /** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll(".note button[value]"))) {
@@ -194,7 +194,7 @@ export class Composer {
     else if (waits) write(this.hint, waitsHint(this.target ? "this sub-agent" : "the main agent", this.way));
     else if (phase?.is === "gate") write(this.hint, this.way === "urgent" ? "Lands instead of what is being asked" : "Lands after the approval");
     else if (phase?.is === "tool") count(this.hint, () => `${this.way === "urgent" ? "Skips the rest, lands" : "Lands"} after this ${thing(phase.tool || "")}, ${counting(since(phase.at))} so far`);
-    else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Read before the next step; if this is the last answer, it is replaced");
+    else write(this.hint, this.way === "urgent" ? "Withdraws what has not started, then lands" : "Lands at the next step, or replaces a last answer");
   }
 
   /** The message just sent still waits for what the receipt says; its event may come after its receipt. @param {State} state */
@@ -422,9 +422,9 @@ function waitsHint(whom, way) {
 
 /** @param {State} state */
 function idleHint(state) {
-  if (stopping(state)) return "Waits until the stop has ended";
+  if (stopping(state)) return "What you write waits until the stop has ended";
   const { held, inputs } = waiting(state);
-  if (inputs) return `Your message waits behind ${countOf(inputs, "other message")}`;
+  if (inputs) return `What you write waits behind ${countOf(inputs, "message")}`;
   if (held) return `Starts a turn now; ${countOf(held, "paused message stays", "paused messages stay")} paused`;
   return "Starts a turn";
 }

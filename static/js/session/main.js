@@ -262,7 +262,7 @@ function drawAround() {
   rules.draw(state);
   byId("nothing").hidden = view.blocks.some((block) => block.kind === "turn" || !block.item.hidden);
   if (!byId("nothing").hidden && waiting(state).inputs) {
-    fill(byId("nothing"), el("b", {}, "Nothing has happened here yet"), el("span", {}, "A message waits for a worker. What the agent does with it appears here, on every screen that watches."));
+    fill(byId("nothing"), el("b", {}, "A message waits for a worker"), el("span", {}, "What the agent does with it appears here, on every screen that watches."));
   }
   const dock = document.getElementById("dock");
   if (dock) dock.hidden = state.status === "closed" && can("submit");

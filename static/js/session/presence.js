@@ -26,6 +26,7 @@ export function drawPresence(place, people, me) {
     place,
     unique.length > 0 && icon("eye"),
     unique.length > 0 && el("span", { class: "wide-only" }, alone ? "Only you watch" : `${unique.length} watching`),
+    alone && el("span", { class: "narrow-only" }, "Only you"),
     ...shown.map((person) => face(person)),
     rest.length > 0 && el("span", { class: "face more", title: rest.map((person) => plain(person.name)).join(", ") }, `+${rest.length}`),
   );

@@ -146,8 +146,8 @@ export class Receipt {
     return el(
       "ol", {},
       stage("Asked", true, el("span", {}, `${actorName(event.actor)}${fromDevice(event.actor) && `,${fromDevice(event.actor)}`}, `, when(event.at, true), hit)),
-      stage("Worker got it", heard, over ? words(gotIt(numbers)) : heard ? words(duration(Math.max(...got))) : counted(event.at)),
-      stage(all && unproven(numbers) ? "The turn ended" : this.only ? "It has ended" : this.#ended(stop, paused), all, all ? words(endedWords(numbers)) : counted(event.at)),
+      stage(heard ? "Worker got it" : "On its way to the worker", heard, over ? words(gotIt(numbers)) : heard ? words(duration(Math.max(...got))) : counted(event.at)),
+      stage(!all ? "Ending what runs" : unproven(numbers) ? "The turn ended" : this.only ? "It has ended" : this.#ended(stop, paused), all, all ? words(endedWords(numbers)) : counted(event.at)),
     );
   }
 
@@ -162,7 +162,7 @@ export class Receipt {
     return el("div", { class: "acts start" }, line,
       button("Send next", this.actions.sendNext, { name: `Send next: ${next}` }),
       button(held === 1 ? "Give back" : "Give all back", this.actions.giveBack, { name: held === 1 ? `Give back: ${next}` : `Give all back: ${held} paused messages, to their authors` }),
-      button("Leave", () => this.#dismiss(stop), { name: held === 1 ? "Leave it paused" : "Leave them paused" }));
+      button(held === 1 ? "Leave it paused" : "Leave them paused", () => this.#dismiss(stop)));
   }
 
   /** Why, afterwards, by whoever pressed. @param {StopView} stop @param {string} reason */

@@ -70,7 +70,14 @@ export function describe(state, view) {
   const nothing = doubtful(view) ? "No agent running, processes may be" : "Nothing running";
   if (held) return { is: "idle", held: true, words: () => `${nothing}, ${countOf(held, "message")} paused${also}` };
   if (steers) return { is: "idle", words: () => `${nothing}, ${countOf(steers, "message")} for the next turn${also}` };
-  return { is: "idle", words: () => `${nothing}${also}` };
+  return { is: "idle", words: () => `${nothing}${also || lastFailed(view)}` };
+}
+
+/** That the newest turn came to nothing, and nobody ended it. @param {View} view */
+function lastFailed(view) {
+  const last = view.blocks.filter((block) => block.kind === "turn").at(-1)?.turn;
+  if (last?.status === "failed") return ", the last turn failed";
+  return last?.end?.data.cause === "worker_lost" ? ", the last turn’s worker died" : "";
 }
 
 /** The main agent's turn: what it does, or what its delegates do for it. @param {State} state @param {View} view @param {import("./state.js").Turn} main @returns {Described} */
@@ -110,7 +117,7 @@ function describePhase(phase, turn) {
   if (phase.is === "retry") {
     const next = Date.parse(phase.nextAt || "");
     const left = () => (Number.isFinite(next) ? `, next try in ${counting(Math.max(0, next - shownNow()) + 999)}` : "");
-    return { is: "running", spoken: "The model did not answer", words: () => `The model did not answer${left()}` };
+    return { is: "waiting", spoken: "The model did not answer", words: () => `The model did not answer${left()}` };
   }
   const now = doingNow(phase);
   return { is: "running", spoken: now, words: () => `${now}, ${counting(since(phase.at))}` };
