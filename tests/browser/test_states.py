@@ -32,7 +32,7 @@ SAID: Final = {
     "stopped": "Nothing running",
     "paused": "2 messages paused",
     "failed": "Nothing running, the last turn failed",
-    "worker_died": "Nothing running, the last turn’s worker died",
+    "worker_died": "Nothing running, the last turn.s worker died",
     "closed": "Closed",
 }
 """What the strip says."""
