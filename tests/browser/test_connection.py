@@ -11,6 +11,8 @@ from playwright.sync_api import Page, WebSocketRoute, expect
 from sessions_app import control
 from sessions_app.ids import new_id
 from tests.browser.screens import Screens, Stream, live, observe, texts
+from tests.doors.callers import token_of
+from tests.support.sockets import never_reads, was_cut
 from tests.support.waiting import wait_until
 from tests.support.world import World, person
 
@@ -385,3 +387,24 @@ def test_every_clock_stands_still_while_nobody_knows_and_goes_on_with_the_connec
     page.clock.run_for(1_000)
     for clock, before in zip(clocks, stood, strict=True):
         expect(clock).not_to_have_text(before or "")
+
+
+@pytest.mark.rule("L3")
+@pytest.mark.scenario("D21")
+def test_a_client_that_never_reads_costs_a_page_nothing_and_is_seen_to_go(own_screens: Open) -> None:
+    opened, world = own_screens(), World.create("ana")
+    page = opened.session("ana", world)
+    observe(world, "ben")
+    world.start("count")
+    waiting = world.submit("begin")
+    people = page.locator("#watching")
+    with never_reads(opened.stack.url, f"/ws/sessions/{world.session}/", token_of("ben")) as raw:
+        expect(people).to_have_attribute("aria-label", re.compile("^Watching: ana, ben"))
+        for number in range(900):
+            control.edit_input(world.owner, world.session, new_id(), waiting, text=f"{number} {'x' * 16_000}")
+        expect(page.locator("#waiting")).to_contain_text("899 xxx")
+        world.answer("Counted.")
+        expect(page.locator(".prose", has_text="Counted.")).to_be_visible()
+        wait_until(lambda: was_cut(raw), "the end of the client that never reads")
+        expect(people).to_have_attribute("aria-label", "Watching: ana")
+    expect(page.locator("#connection")).to_have_attribute("data-is", "live")

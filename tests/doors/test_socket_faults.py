@@ -1,13 +1,10 @@
 """The socket while something is broken: a client that never reads, Redis gone, PostgreSQL restarted (D21, D33)."""
 
 import asyncio
-import base64
 import os
-import socket as sockets
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,7 +14,7 @@ from sessions_app.log import bell, stream
 from sessions_app.log.stream import Piece
 from tests.conftest import MakeStack
 from tests.doors.callers import token_of
-from tests.support.sockets import Socket, opened
+from tests.support.sockets import Socket, never_reads, opened, was_cut
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until_async
 from tests.support.world import World
@@ -53,30 +50,6 @@ def resident_mib(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
 
 
-@contextmanager
-def never_reads(stack: Stack, world: World, token: str) -> Iterator[sockets.socket]:
-    """A connection that completes the handshake and then takes nothing."""
-    where = urlsplit(stack.url)
-    key = base64.b64encode(os.urandom(16)).decode()
-    lines = (
-        f"GET {path(world)} HTTP/1.1", f"Host: {where.netloc}", "Upgrade: websocket", "Connection: Upgrade",
-        f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", f"Authorization: Bearer {token}", "", "",
-    )  # fmt: skip
-    with sockets.socket() as raw:
-        raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
-        raw.settimeout(10)
-        raw.connect((where.hostname, where.port))
-        raw.sendall("\r\n".join(lines).encode())
-        assert raw.recv(12) == b"HTTP/1.1 101"
-        yield raw
-
-
-def was_cut(raw: sockets.socket) -> bool:
-    """Whether the other side has ended the connection, looked at without reading from it."""
-    state = raw.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_INFO, 1)[0]
-    return state != 1  # TCP_ESTABLISHED
-
-
 @pytest.mark.rule("L3")
 @pytest.mark.scenario("D21")
 async def test_a_client_that_never_reads_is_dropped_and_costs_the_others_nothing(
@@ -86,7 +59,7 @@ async def test_a_client_that_never_reads_is_dropped_and_costs_the_others_nothing
     assert pid is not None
     text_id = world.submit("begin")
     before = resident_mib(pid)
-    with never_reads(web, world, token_of("ana")) as raw:
+    with never_reads(web.url, path(world), token_of("ana")) as raw:
 
         def talk() -> None:
             for number in range(EVENTS):

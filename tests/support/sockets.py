@@ -1,10 +1,14 @@
 """A socket client for tests: reads frames in the background, keeps them by kind, and answers questions about them."""
 
 import asyncio
+import base64
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import os
+import socket as sockets
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
@@ -138,3 +142,27 @@ async def opened(
         socket = Socket(connection)
         yield socket
         await socket.close()
+
+
+@contextmanager
+def never_reads(url: str, path: str, token: str) -> Iterator[sockets.socket]:
+    """A connection that completes the handshake and then takes nothing."""
+    where = urlsplit(url)
+    key = base64.b64encode(os.urandom(16)).decode()
+    lines = (
+        f"GET {path} HTTP/1.1", f"Host: {where.netloc}", "Upgrade: websocket", "Connection: Upgrade",
+        f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", f"Authorization: Bearer {token}", "", "",
+    )  # fmt: skip
+    with sockets.socket() as raw:
+        raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        raw.settimeout(10)
+        raw.connect((where.hostname, where.port))
+        raw.sendall("\r\n".join(lines).encode())
+        assert raw.recv(12) == b"HTTP/1.1 101"
+        yield raw
+
+
+def was_cut(raw: sockets.socket) -> bool:
+    """Whether the other side has ended the connection, looked at without reading from it."""
+    state = raw.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_INFO, 1)[0]
+    return state != 1  # TCP_ESTABLISHED
