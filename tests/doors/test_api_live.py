@@ -1,6 +1,10 @@
 """The API of a real web process: who waits where, and who goes away."""
 
+import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -10,6 +14,9 @@ from tests.doors.callers import token_of
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 from tests.support.world import World
+
+MOST = 16 * 1024 * 1024
+"""Bytes of a body that the web server keeps."""
 
 
 def client_of(stack: Stack, token: str, timeout_s: float = 30) -> httpx.Client:
@@ -60,6 +67,29 @@ def test_large_bodies_pass_the_real_server(web: Stack) -> None:
         assert (over.status_code, over.json()["code"], over.json()["size"]) == (413, "too_large", limit + 1)
         unannounced = client.post(path, content=(b"a" * 65536 for _ in range(129)))
         assert (unannounced.status_code, unannounced.json()["code"]) == (413, "too_large")
+
+
+@pytest.mark.rule("M")
+def test_of_a_body_that_no_door_takes_nothing_is_stored_beyond_what_one_might(web: Stack) -> None:
+    world, size = World.create("ana"), 3 * MOST
+    where = urlsplit(web.url)
+    lines = (
+        f"POST /api/v1/sessions/{world.session}/files HTTP/1.1", f"Host: {where.netloc}", f"Content-Length: {size}",
+        "Content-Type: multipart/form-data; boundary=x", "Connection: close", "", "",
+    )  # fmt: skip
+    with socket.create_connection((where.hostname or "", where.port or 0)) as raw:
+        raw.sendall("\r\n".join(lines).encode() + b"x" * (size - 1))  # nobody has signed in
+        assert largest_open_file(web.web.pid) <= MOST
+        raw.sendall(b"x")
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 413 ")
+    assert (json.loads(body)["code"], json.loads(body)["size"]) == ("too_large", size)
+
+
+def largest_open_file(pid: int | None) -> int:
+    """Of those that a process has open, in bytes; the last of a body may be in the connection's buffers yet."""
+    return max(each.stat().st_size for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_file())
 
 
 @pytest.mark.rule("M")

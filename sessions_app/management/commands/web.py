@@ -31,7 +31,9 @@ class Command(BaseCommand):
 
         from sessions_app.worker.sweep import Sweep
         from steerweb.asgi import application
+        from steerweb.bodies import bound
 
+        bound()
         # Every web process sweeps too: dead workers' turns end also where no worker lives (J3).
         threading.Thread(target=Sweep().run, name="sweep", daemon=True).start()
 
