@@ -32,7 +32,7 @@ check: setup  ## lint, formatting, types (Python's and, where Node is, the pages
 	@echo "==> ruff: formatting"; $(PY) -m ruff format --check .
 	@echo "==> mypy --strict"; $(PY) -m mypy
 	@echo "==> import contracts"; $(BIN)/lint-imports
-	@echo "==> JavaScript: types from JSDoc"; if command -v npx >/dev/null; then npx --yes --package typescript@$(TYPESCRIPT) tsc -p jsconfig.json; else echo "left out: no Node here"; fi
+	@echo "==> JavaScript: types from JSDoc"; if command -v npx >/dev/null; then npx --yes --package typescript@$(TYPESCRIPT) tsc -p jsconfig.json && npx --yes --package typescript@$(TYPESCRIPT) tsc -p jsconfig.worker.json; else echo "left out: no Node here"; fi
 	@echo "==> migrations are complete"; $(PY) -W ignore::RuntimeWarning -m steerweb makemigrations --check --dry-run
 	@echo "==> the page of the rules is what the tests say"; $(PY) -m pytest -q tests/test_rules.py
 

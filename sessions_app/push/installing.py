@@ -61,7 +61,7 @@ def service_worker(request: HttpRequest) -> HttpResponse:
     stats = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in found)
     files = [static(str(path.relative_to(folder))) for path in found if str(path.relative_to(folder)) != _SCRIPT]
     build = {"version": _version(stats), "files": [*files, "/offline"]}
-    script = b"const BUILD = " + orjson.dumps(build) + b";\n" + (folder / _SCRIPT).read_bytes()
+    script = b"self.BUILD = " + orjson.dumps(build) + b";\n" + (folder / _SCRIPT).read_bytes()
     headers = {"Cache-Control": "no-cache", "Service-Worker-Allowed": "/"}
     return HttpResponse(script, content_type="text/javascript; charset=utf-8", headers=headers)
 

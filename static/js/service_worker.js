@@ -6,8 +6,16 @@
  *
  * `BUILD` (the version and the static files) is prepended by the server.
  */
-/* global BUILD, clients, registration, skipWaiting */
 
+/**
+ * @typedef {{ session?: string, title: string, body: string, kind: string, url: string, seq: number, gate?: string, queue?: string, quietly?: boolean,
+ *   actions?: Action[] }} News what a push says (see `push/delivering.py`)
+ * @typedef {"allow" | "deny" | "stop"} Action
+ * @typedef {(body: string, actions?: Action[]) => Promise<void>} Say
+ * @typedef {{ csrf: string, now: string, key: string }} Ready
+ */
+const worker = /** @type {ServiceWorkerGlobalScope & { BUILD: { version: string, files: string[] } }} */ (/** @type {unknown} */ (self));
+const { BUILD, clients, registration } = worker;
 const STATIC = `static-${BUILD.version}`;
 const PAGES = "pages";
 const OWNER = "/stored-for";
@@ -26,9 +34,9 @@ const stored = new Set();
 /** Counts how often everything was forgotten, so that an answer on its way then is not stored after it. */
 let forgotten = 0;
 
-addEventListener("install", (event) => event.waitUntil(install()));
-addEventListener("activate", (event) => event.waitUntil(activate()));
-addEventListener("message", (event) => {
+worker.addEventListener("install", (event) => event.waitUntil(install()));
+worker.addEventListener("activate", (event) => event.waitUntil(activate()));
+worker.addEventListener("message", (event) => {
   if (event.data?.forget) event.waitUntil(forget());
   if (typeof event.data?.keep === "string" && KEPT.test(event.data.keep)) event.waitUntil(refresh(event.data.keep));
 });
@@ -36,7 +44,7 @@ addEventListener("message", (event) => {
 async function install() {
   const cache = await caches.open(STATIC);
   await cache.addAll(BUILD.files.map((file) => new Request(file, { cache: "no-cache" })));
-  await skipWaiting();
+  await worker.skipWaiting();
 }
 
 async function activate() {
@@ -45,7 +53,7 @@ async function activate() {
   await clients.claim();
 }
 
-addEventListener("fetch", (event) => {
+worker.addEventListener("fetch", (event) => {
   const { request } = event;
   const url = new URL(request.url);
   if (url.origin !== location.origin) return;
@@ -55,6 +63,7 @@ addEventListener("fetch", (event) => {
   else if (url.pathname.startsWith("/static/")) event.respondWith(file(event));
 });
 
+/** @param {Request} request */
 async function throughDoor(request) {
   await forget();
   return fetch(request);
@@ -62,6 +71,7 @@ async function throughDoor(request) {
 
 /* Pages */
 
+/** @param {FetchEvent} event @param {string} path */
 async function page(event, path) {
   const keeps = KEPT.test(path);
   const round = forgotten;
@@ -79,13 +89,15 @@ async function page(event, path) {
   return found || (await caches.match("/offline")) || Response.error();
 }
 
+/** @returns {Promise<null>} */
 const late = () => new Promise((resolve) => setTimeout(() => resolve(null), PATIENCE_MS));
 
+/** @param {string} path */
 async function isKept(path) {
   return (await caches.has(PAGES)) && Boolean(await (await caches.open(PAGES)).match(path));
 }
 
-/** Keep a page for the person it was made for. */
+/** Keep a page for the person it was made for. @param {string} path @param {Response} response @param {number} round */
 async function store(path, response, round) {
   const owner = response.headers.get("X-Stored-For");
   if (!response.ok || response.redirected || !owner) return;
@@ -105,7 +117,7 @@ async function store(path, response, round) {
   await dropOldest(cache);
 }
 
-/** Keep the pages that were true last. */
+/** Keep the pages that were true last. @param {Cache} cache */
 async function dropOldest(cache) {
   const kept = (await cache.keys()).filter((request) => !request.url.endsWith(OWNER));
   if (kept.length <= PAGES_MOST) return;
@@ -114,7 +126,7 @@ async function dropOldest(cache) {
   await Promise.all(aged.slice(0, aged.length - PAGES_MOST).map(({ request }) => cache.delete(request)));
 }
 
-/** A stored page that says of itself when it was true. */
+/** A stored page that says of itself when it was true. @param {string} path */
 async function marked(path) {
   const found = await (await caches.open(PAGES)).match(path);
   if (!found) return null;
@@ -123,7 +135,7 @@ async function marked(path) {
   return new Response(body, { headers: found.headers });
 }
 
-/** What a page that is left would be now. */
+/** What a page that is left would be now. @param {string} path */
 async function refresh(path) {
   const round = forgotten;
   const response = await fetch(path, { credentials: "same-origin", cache: "no-store" }).catch(() => null);
@@ -138,6 +150,7 @@ async function forget() {
   for (const shown of await registration.getNotifications()) shown.close();
 }
 
+/** @param {FetchEvent} event */
 async function file(event) {
   const kept = () => caches.match(event.request, { cacheName: STATIC });
   if (stored.has(event.clientId)) return (await kept()) || fetch(event.request);
@@ -152,12 +165,13 @@ async function file(event) {
 
 /* Notifications: one a session, which says what is true now */
 
-addEventListener("push", (event) => event.waitUntil(told(event.data.json())));
-addEventListener("notificationclick", (event) => event.waitUntil(pressed(event.notification, event.action)));
-addEventListener("pushsubscriptionchange", (event) => event.waitUntil(subscribeAgain()));
+worker.addEventListener("push", (event) => event.waitUntil(told(event.data?.json())));
+worker.addEventListener("notificationclick", (event) => event.waitUntil(pressed(event.notification, event.action)));
+worker.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(subscribeAgain()));
 
-const LABELS = { allow: "Allow", deny: "Deny", stop: "Stop" };
+const LABELS = /** @type {Record<Action, string>} */ ({ allow: "Allow", deny: "Deny", stop: "Stop" });
 
+/** @param {News} news */
 async function told(news) {
   const [shown] = await registration.getNotifications({ tag: news.session || "test" });
   if (shown && shown.data.seq > news.seq) return; // a late one
@@ -167,33 +181,38 @@ async function told(news) {
   await show(news, { quietly: news.quietly || news.kind === "answered" });
 }
 
+/** @param {News} news @param {{ quietly?: boolean, body?: string, actions?: Action[] }} [options] */
 async function show(news, { quietly = false, body = news.body, actions = news.actions || [] } = {}) {
-  await registration.showNotification(news.title, {
+  // What TypeScript's list of options lacks is in the standard: renotify, actions.
+  await registration.showNotification(news.title, /** @type {NotificationOptions} */ ({
     body, tag: news.session || "test", data: { ...news, actions }, silent: quietly, renotify: !quietly,
     requireInteraction: news.kind === "approval" && actions.length > 0,
     icon: "/static/icons/icon-192.png", badge: "/static/icons/badge-96.png",
-    actions: actions.slice(0, Notification.maxActions || 2).map((action) => ({ action, title: LABELS[action] })),
-  });
+    actions: actions.slice(0, /** @type {any} */ (Notification).maxActions || 2).map((action) => ({ action, title: LABELS[action] })),
+  }));
 }
 
+/** @param {Notification} notification @param {string} action */
 async function pressed(notification, action) {
-  const news = notification.data;
-  if (!LABELS[action]) {
+  const news = /** @type {News} */ (notification.data);
+  if (action !== "allow" && action !== "deny" && action !== "stop") {
     notification.close();
     return open(news.url);
   }
-  const said = (body, actions = []) => show(news, { quietly: true, body, actions });
+  const said = /** @type {Say} */ ((body, actions = []) => show(news, { quietly: true, body, actions }));
   const retry = news.actions || [action];
   if (action === "stop") await said("Stopping …");
   try {
     return await (action === "stop" ? stop(news, said) : answer(news, action, said));
-  } catch (error) {
+  } catch (failure) {
+    const error = /** @type {Error & { answered?: boolean }} */ (failure);
     if (error.answered) return said(`${action === "stop" ? "Not stopped" : "Not answered"}. ${error.message}`);
     if (action === "stop") return said("NOT sent. The server could not be reached, so nothing was stopped, and it will not be sent by itself later.", retry);
     return said("NOT sent. The server could not be reached: the approval still waits.", retry);
   }
 }
 
+/** @param {News} news @param {Action} action @param {Say} said */
 async function answer(news, action, said) {
   const ready = await readyNow();
   const reply = await post(`/api/v1/sessions/${news.session}/gates/${news.gate}`, { decision: action }, ready, crypto.randomUUID());
@@ -205,7 +224,7 @@ async function answer(news, action, said) {
   return said(`${words} Your answer changed nothing.`);
 }
 
-/** The mark is durable within five seconds or the stop was not sent; then it is asked how it ended. */
+/** The mark is durable within five seconds or the stop was not sent; then it is asked how it ended. @param {News} news @param {Say} said */
 async function stop(news, said) {
   const ready = await readyNow();
   const path = `/api/v1/sessions/${news.session}/interrupt`;
@@ -222,8 +241,10 @@ async function stop(news, said) {
   return said(ended?.ok ? "Nothing was stopped." : "The stop was received and goes on. How it ended is not known here yet.");
 }
 
+/** @param {string} message */
 const refused = (message) => Object.assign(new Error(message), { answered: true });
 
+/** @returns {Promise<Ready>} */
 async function readyNow() {
   const reply = await fetch("/notifications/ready", { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(SEND_MS) });
   if (reply.redirected || reply.status === 401) {
@@ -234,12 +255,13 @@ async function readyNow() {
   return reply.json();
 }
 
+/** @param {string} path @param {object} body @param {Ready} ready @param {string} id @param {number} [timeout] */
 function post(path, body, ready, id, timeout = SEND_MS) {
   const headers = { "Content-Type": "application/json", Accept: "application/json", "X-CSRFToken": ready.csrf, "Idempotency-Key": id };
   return fetch(path, { method: "POST", headers, body: JSON.stringify(body), credentials: "same-origin", redirect: "error", signal: AbortSignal.timeout(timeout) });
 }
 
-/** To the exact place: in a tab that has the session open, else in a new one. */
+/** To the exact place: in a tab that has the session open, else in a new one. @param {string} address */
 async function open(address) {
   const target = new URL(address, location.origin);
   const tabs = await clients.matchAll({ type: "window", includeUncontrolled: true });

@@ -76,7 +76,7 @@ def test_it_can_be_installed(screens: Open) -> None:
     worker = httpx.get(f"{opened.stack.url}/sw.js")
     assert worker.headers["content-type"].startswith("text/javascript")
     assert (worker.headers["cache-control"], worker.headers["service-worker-allowed"]) == ("no-cache", "/")
-    build = json.loads(worker.text.split("\n", 1)[0].removeprefix("const BUILD = ").removesuffix(";"))
+    build = json.loads(worker.text.split("\n", 1)[0].removeprefix("self.BUILD = ").removesuffix(";"))
     assert "/static/js/session/main.js" in build["files"]
     for file in build["files"]:
         assert httpx.get(opened.stack.url + file).status_code == 200, file
