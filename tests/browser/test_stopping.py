@@ -109,6 +109,43 @@ def test_stop_and_send_runs_what_is_in_the_box_first(screens: Open) -> None:
     expect(page.locator("#waiting .chip[data-held]")).to_have_count(1)
 
 
+@pytest.mark.rule("E12")
+def test_what_goes_with_a_stop_cannot_be_sent_again_while_it_is_on_its_way(screens: Open) -> None:
+    opened, world = screens(), running_call()
+    page = opened.open("ana", "/")
+    held: list[tuple[WebSocketRoute, str | bytes]] = []
+    holds: list[bool] = []
+
+    def hold(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(message: str | bytes) -> None:
+            held.append((socket, message)) if holds else socket.send(message)
+
+        server.on_message(pass_on)
+
+    page.route_web_socket("**/ws/sessions/**", hold)
+    page.route("**/interrupt", lambda route: None)
+    page.goto(f"/s/{world.session}")
+    live(page)
+    message_box(page).fill("do this instead")
+    page.locator(".halt.more").click()
+    holds.append(True)
+    page.get_by_role("button", name="Stop and send what is in the box").click()
+    wait_until(lambda: world.events("InterruptRequested"), "the mark")
+    message_box(page).press("Enter")
+    expect(message_box(page)).to_have_attribute("readonly", "")
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    wait_until(lambda: any('"ack"' in str(message) for _, message in held), "the answer")
+    holds.clear()
+    for socket, message in held:
+        socket.send(message)
+    expect(message_box(page)).to_have_value("")
+    expect(message_box(page)).to_be_editable()
+    said = [each.data["text"] for each in world.events("InputQueued", "SteerQueued")]
+    assert said.count("do this instead") == 1
+
+
 @pytest.mark.scenario("D13")
 def test_hammering_the_button_is_one_stop_and_everybody_sees_it_at_once(screens: Open) -> None:
     opened, world = screens(), running_call()

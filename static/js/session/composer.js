@@ -13,6 +13,7 @@ import { primary } from "./state.js";
 import { delegated, isTask, stopping, waiting } from "./strip.js";
 
 /** @typedef {import("./state.js").State} State @typedef {"steer" | "urgent" | "queue"} Way @typedef {import("./files.js").SentFile} SentFile */
+/** @typedef {{ text: string, files: string[], going: () => void, sent: () => void, back: () => void }} Taken what is in the box goes with a stop: `going`, until it is `sent` or stays (`back`) */
 /** @typedef {{ text: string, way?: Way, id?: string, target?: string, files?: SentFile[] }} Draft */
 
 const INPUT_BYTES = 1_048_576;
@@ -203,19 +204,32 @@ export class Composer {
     return (there || !this.view.authors.has(this.landing)) && (this.#steerable() || this.landsLater);
   }
 
-  /** What is in the box for a stop that sends it, or null. */
+  /** What is in the box for a stop that sends it, or null. @returns {Taken | null} */
   takeText() {
     const text = this.box.value;
     if (this.#empty || this.attachments.waits || this.flying || this.target) return null; // what a delegate was to read goes to no other
     const files = this.attachments.sent.map((file) => file.id);
     const sent = () => {
       if (this.box.value === text) this.#received(files);
-      else if (files.length) { // what was typed since stays
+      else { // a second try; what was typed since stays
+        this.#land();
         this.attachments.take(files);
         this.#changed();
       }
     };
-    return { text, files, sent };
+    const going = () => this.#fly(commandId());
+    const back = () => {
+      this.#land();
+      this.draw();
+    };
+    return { text, files, going, sent, back };
+  }
+
+  /** What is in the box is on its way: it stays as it is, and nothing sends it again. @param {string} id */
+  #fly(id) {
+    this.flying = id;
+    this.box.readOnly = true;
+    this.draw();
   }
 
   /**
@@ -284,11 +298,9 @@ export class Composer {
     const again = same && this.draft.text === text && this.draft.way === way && (this.draft.target || "") === target;
     const id = (again && this.draft.id) || commandId();
     this.#writeDraft({ ...this.#written(), way, id, target });
-    this.flying = id;
-    this.box.readOnly = true;
     this.#tell("");
     this.receipt = "";
-    this.draw();
+    this.#fly(id);
     const slow = setTimeout(() => this.#slow(id), SLOW_MS);
     try {
       const whom = { ...(target && { loop: target }), ...(files.length && { files }) };

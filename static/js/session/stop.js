@@ -10,7 +10,7 @@ import { background } from "./agents.js";
 import { primary } from "./state.js";
 import { delegates, stopping, waiting } from "./strip.js";
 
-/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./state.js").State} State @typedef {import("./composer.js").Taken} Taken */
 /** @typedef {{ queue?: string, reason?: string, then?: { text: string }, keep_background?: boolean, loop?: string, turn?: string }} Choice `turn`: what a menu was about */
 
 const DEADLINE_MS = 5_000;
@@ -31,8 +31,7 @@ const NOTES = /** @type {Record<string, string>} */ ({
 export class Stop {
   /**
    * @param {{ form: HTMLFormElement, place: HTMLElement, connection: import("./socket.js").Connection, session: string,
-   *   readState: () => State, takeText: () => { text: string, files: string[], sent: () => void } | null }} options
-   *   `takeText`: what is in the composer, and what to do once it was received
+   *   readState: () => State, takeText: () => Taken | null }} options `takeText`: what is in the composer
    */
   constructor({ form, place, connection, session, readState, takeText }) {
     this.form = form;
@@ -132,8 +131,8 @@ export class Stop {
     if (cause && this.unsent.includes(cause)) this.#clear();
   }
 
-  /** Stop now. A press while one is on its way changes nothing. @param {Choice} [choice] @param {() => void} [received] */
-  async press(choice = {}, received = () => {}) {
+  /** Stop now. A press while one is on its way changes nothing. @param {Choice} [choice] @param {Taken | null} [text] that is sent with it */
+  async press(choice = {}, text = null) {
     if (this.flying && !choice.loop) return;
     const ids = [commandId()];
     // A session's own default is the server's to apply; without one the page's Stop pauses what waits.
@@ -141,13 +140,15 @@ export class Stop {
     const body = { ...choice, queue, ...(choice.loop ? {} : this.#target()) };
     if (!choice.loop) this.flying = ids[0]; // a stop of one delegate never keeps from stopping everything
     this.#clear();
+    text?.going();
     this.draw();
     try {
       const receipt = await this.#send(ids, body, DEADLINE_MS);
-      received();
+      text?.sent();
       this.#tell(receipt);
     } catch (error) {
-      this.#failed(/** @type {Refused} */ (error), ids, choice, received);
+      text?.back();
+      this.#failed(/** @type {Refused} */ (error), ids, choice, text);
     } finally {
       if (this.flying === ids[0]) this.flying = "";
       this.draw();
@@ -208,18 +209,18 @@ export class Stop {
     });
   }
 
-  /** @param {Refused} error @param {string[]} ids @param {Choice} choice @param {() => void} received */
-  #failed(error, ids, choice, received) {
+  /** @param {Refused} error @param {string[]} ids @param {Choice} choice @param {Taken | null} text */
+  #failed(error, ids, choice, text) {
     this.unsent = ids;
     if (error.code !== "unreachable") {
-      this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, `Not stopped. ${error.detail}`), this.#again(choice, received), this.#close()));
+      this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, `Not stopped. ${error.detail}`), this.#again(choice, text), this.#close()));
       return;
     }
     for (const id of ids) this.connection.forget(id);
     // What is still in a dead socket's buffer need not wait there; should it arrive, the server refuses it (`not_after`).
     this.connection.replace();
     const words = "NOT sent. The server did not answer, so nothing was stopped by this press, and it will not be sent by itself later.";
-    this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, words), this.#again(choice, received), this.#close()));
+    this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, words), this.#again(choice, text), this.#close()));
   }
 
   /** @param {{ joined: boolean, turns: string[], note: string | null, background?: any[] }} receipt */
@@ -231,9 +232,9 @@ export class Stop {
     this.calmTimer = window.setTimeout(() => this.#clear(), CALM_MS);
   }
 
-  /** @param {Choice} choice @param {() => void} received */
-  #again(choice, received) {
-    return button("Try again", () => void this.press(choice, received));
+  /** @param {Choice} choice @param {Taken | null} text */
+  #again(choice, text) {
+    return button("Try again", () => void this.press(choice, text));
   }
 
   #close() {
@@ -267,7 +268,7 @@ export class Stop {
       if (keep.checked) choice.keep_background = true;
       if (reason.value.trim()) choice.reason = reason.value.trim();
       menu.hidePopover();
-      if (andSend && text) void this.press({ ...choice, then: { text: text.text, ...(text.files.length && { files: text.files }) } }, text.sent);
+      if (andSend && text) void this.press({ ...choice, then: { text: text.text, ...(text.files.length && { files: text.files }) } }, text);
       else void this.press(choice);
     };
     const keep = el("input", { type: "checkbox", name: "keep" });
