@@ -100,7 +100,7 @@ def possible() -> bool:
 
 def measure(stage: Stage, *, quick: bool) -> Pages:
     """Measure on a stage where no worker runs, or it would take the turns."""
-    size = _Size(100, 10, 2, 2_000, 10, 2_000) if quick else _Size(8_340, 300, 10, 50_000, 100, PER_S * 3600)
+    size = _Size(100, 10, 2, 2_000, 10, 2_000) if quick else _Size(10_010, 300, 10, 50_000, 100, PER_S * 3600)
     stage.start_web()
     arguments = (stage.person, str(size.turns), str(size.outputs))
     log = stage.folder / "played.log"
