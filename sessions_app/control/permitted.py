@@ -34,15 +34,17 @@ def run(
     purpose: Purpose = "write",
     extra: Extra | None = None,
     also: tuple[str, ...] = (),
+    then: commands.Command | None = None,
 ) -> Outcome:
     """Carry out a command of somebody who may `verb` in the session. `content` is what a repetition must equal (A4).
 
-    `also` are further verbs that it takes: a stop that sends something is a submit too.
+    `also` are further verbs that it takes: a stop that sends something is a submit too. `then` is a second command that
+    goes with the first or not at all.
     """
     session = known_id(session, "session_not_found", NO_SESSION)
     with noted(principal, session, id, verb, purpose), told_if_forgotten(session):
-        order = Order(session, command, principal.key, id, content, _allow(principal, session, (verb, *also)), purpose)
-        return execute(order, extra)
+        allow = _allow(principal, session, (verb, *also))
+        return execute(Order(session, command, principal.key, id, content, allow, purpose, then=then), extra)
 
 
 def _allow(principal: Principal, session: str, verbs: tuple[str, ...]) -> Callable[[Cursor[Row]], Actor]:
