@@ -35,8 +35,8 @@ def resolve(
     """Answer an approval (H3): `{gate, decision, seq}`. A late one is `gate_closed`, with who answered what (H1)."""
     chosen = None if rule is None else commands.RuleSpec(rule.get("kind", ""), rule.get("value", ""))
     order = commands.Resolve(gate, decision, chosen, message, new_id())
-    with told_if_closed(session, gate):
-        return run(principal, session, command, "resolve", order, [gate, decision, rule, message]).receipt
+    content, told = [gate, decision, rule, message], told_if_closed(session, gate)
+    return run(principal, session, command, "resolve", order, content, told=told).receipt
 
 
 @contextmanager

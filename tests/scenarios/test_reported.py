@@ -168,7 +168,7 @@ def test_of_two_answers_the_first_counts_fifty_times(server: ModelServer) -> Non
     assert session.file("log").read_text().split() == allowed if allowed else not session.file("log").exists()
     with db.cursor("read") as cur:
         row = cur.execute(
-            "SELECT count(*) FROM audit WHERE session = %s AND outcome = 'gate_not_found'", (session.id,)
+            "SELECT count(*) FROM audit WHERE session = %s AND outcome = 'gate_closed'", (session.id,)
         ).fetchone()
     assert row == (rounds,), "each late answer is in the audit"
 
