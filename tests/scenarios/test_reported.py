@@ -114,7 +114,9 @@ def test_a_stop_works_whatever_the_turn_is_doing(server: ModelServer, phase: str
     session.submit("Go.")
     wait_until(lambda: phase in [each["phase"] for each in read.phases(session.id)], phase, 60)
     assert session.stop()["stopped"]
-    assert session.events("TurnInterrupted")[-1].data["phase"] == phase
+    ends = session.events("TurnInterrupted")
+    assert ends[-1].data["phase"] == phase
+    assert {end.data["ended_by"] for end in ends} == {"worker"}, "it did not have to be fenced"
     gates = {event.data["reason"] for event in session.events("GateClosed")}
     assert gates == ({"stop"} if phase == "gate" else set())
 
