@@ -365,6 +365,41 @@ async def test_a_session_nobody_watches_is_let_go_of(hub: Hub, world: World, mon
         await until(lambda: again.seqs() == [1, 2, 3, 4], "the event")
 
 
+@pytest.mark.rule("L1", "L5", "J5")
+@pytest.mark.scenario("D35")
+async def test_who_is_idle_for_longer_than_anything_lasts_sees_the_turn_that_starts_then(
+    hub: Hub, world: World, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that expires does so within a second here, and the bell alone has to bring the events."""
+    for name, short in (
+        ("presence.EXPIRES_S", 1), ("attendance.REFRESH_S", 0.3), ("hub.LINGER_S", 0.2), ("hub.BEAT_S", 0.2),
+        ("hearing.SILENCE_S", 0.3), ("poll.POLL_S", 3600),
+    ):  # fmt: skip
+        monkeypatch.setattr(f"sessions_app.live.{name}", short)
+    tab, another = Watcher(world.owner), Hub(redis_url)
+    another.start()
+    await until(lambda: another.hearing.up, "hearing")
+    with redis.Redis.from_url(redis_url) as client:
+        client.config_set("timeout", 1)  # connections without traffic are closed
+        try:
+            async with watching(another, world, tab):
+                missed, lost = counters.gaps_missed, counters.bell_lost
+                head, beats = tab.seqs()[-1], len(tab.frames("beat"))
+                client.set("not-renewed", 1, ex=3)
+                await until(lambda: not client.exists("not-renewed"), "three times as long as anything lasts")
+                assert tab.seqs()[-1] == head, "idle all the while"
+                heads = {beat["head"] for beat in tab.frames("beat")[beats:]}
+                assert heads == {head}, "beats say so, by which silence is told from a quiet session"
+                people = await hub.people_of_sessions([world.session])
+                assert [person["name"] for person in people[world.session]] == ["ana"], "known elsewhere still"
+                await asyncio.to_thread(world.start)
+                await until(lambda: "TurnStarted" in [frame["type"] for frame in tab.frames("event")], "the turn")
+                assert (counters.gaps_missed, counters.bell_lost) == (missed, lost), "heard, not made up for"
+        finally:
+            client.config_set("timeout", 0)
+            await another.stop()
+
+
 @pytest.mark.rule("A7", "L5")
 @pytest.mark.scenario("D35")
 async def test_a_beat_tells_the_newest_seq_and_the_databases_time(
