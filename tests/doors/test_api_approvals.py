@@ -9,6 +9,7 @@ from sessions_app import control
 from sessions_app.api import replies
 from sessions_app.engine.commands import Effect
 from sessions_app.ids import new_id
+from sessions_app.log import chain
 from tests.doors.callers import caller
 from tests.support.world import World, person
 
@@ -133,6 +134,7 @@ def test_a_change_of_an_agent_is_one_command_whole_or_refused() -> None:
     for other in ({"mode": "plan"}, {"limits": {"steps": 9}}, {"mode": "plan", "limits": {"steps": 8}}):
         assert ana.patch(path, other, key).code == "command_id_reused"
     assert len(world.types()) == before + 2
+    assert not list(chain.verify(world.session))
 
 
 @pytest.mark.rule("A4", "M")
