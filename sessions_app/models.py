@@ -290,6 +290,24 @@ class BackgroundProcess(models.Model):
         db_table = "background_process"
 
 
+class Survivor(models.Model):
+    """A settled call whose processes outlived their kill, until their end is told (E7); a projection of the log.
+
+    The event `seq`, its settlement, names them; `turn` is the call's own.
+    """
+
+    pk = models.CompositePrimaryKey("turn", "call")
+    session = models.UUIDField(db_index=True)
+    loop = models.UUIDField()
+    turn = models.UUIDField()
+    call = models.TextField()
+    worker = models.UUIDField(db_index=True)
+    seq = models.BigIntegerField()
+
+    class Meta:
+        db_table = "survivor"
+
+
 class TurnMark(models.Model):
     """A marked turn that has not ended: what wardens poll and the fence watches (E2, E9)."""
 

@@ -1,7 +1,5 @@
 """Approvals, the rules they make, and what an agent may do without asking (H, I)."""
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
@@ -10,7 +8,6 @@ from sessions_app.api import replies, requests
 from sessions_app.api.answers import answer
 from sessions_app.api.fields import Id
 from sessions_app.api.signed_in import command_id, who
-from sessions_app.ids import derived_id
 from sessions_app.log import listing
 
 router = Router(tags=["approvals"])
@@ -41,11 +38,14 @@ def revoke_rule(request: HttpRequest, session: Id, rule: Id) -> HttpResponse:
 @router.patch("/sessions/{session}/loops/{loop}", response={200: replies.Reply})
 def change_loop(request: HttpRequest, session: Id, loop: Id, body: requests.LoopChange) -> HttpResponse:
     """Change an agent: its mode at once; its model, instructions and limits from the next turn on (I1)."""
-    principal, command = who(request), command_id(request)
-    receipt: dict[str, Any] = {}
-    if body.mode is not None:
-        receipt |= control.set_mode(principal, session, derived_id(command, "mode"), loop=loop, mode=body.mode)
-    later: dict[str, Any] = {"model": body.model, "instructions": body.instructions, "limits": body.limits}
-    if body.mode is None or any(value is not None for value in later.values()):
-        receipt |= control.change_loop(principal, session, derived_id(command, "loop"), loop=loop, **later)
+    receipt = control.change_loop(
+        who(request),
+        session,
+        command_id(request),
+        loop=loop,
+        mode=body.mode,
+        model=body.model,
+        instructions=body.instructions,
+        limits=body.limits,
+    )
     return answer(receipt)

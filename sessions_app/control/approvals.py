@@ -35,8 +35,8 @@ def resolve(
     """Answer an approval (H3): `{gate, decision, seq}`. A late one is `gate_closed`, with who answered what (H1)."""
     chosen = None if rule is None else commands.RuleSpec(rule.get("kind", ""), rule.get("value", ""))
     order = commands.Resolve(gate, decision, chosen, message, new_id())
-    with told_if_closed(session, gate):
-        return run(principal, session, command, "resolve", order, [gate, decision, rule, message]).receipt
+    content, told = [gate, decision, rule, message], told_if_closed(session, gate)
+    return run(principal, session, command, "resolve", order, content, told=told).receipt
 
 
 @contextmanager
@@ -83,13 +83,23 @@ def change_loop(
     command: str,
     *,
     loop: str | None = None,
+    mode: Mode | None = None,
     model: str | None = None,
     instructions: str | None = None,
     limits: dict[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Change an agent's model, instructions or limits from its next turn on (I1): `{loop, seq}`."""
+    """Change an agent's model, instructions or limits from its next turn on (I1): `{loop, seq}`.
+
+    With a `mode`, which binds at once, that too; all of it is one command, and a part that is refused refuses the rest.
+    """
+    if mode is not None and model is None and instructions is None and not limits:
+        return set_mode(principal, session, command, mode=mode, loop=loop)
     problem = None if model is None else check_name(model)
     if problem is not None:
         raise Refused("invalid", problem, field="model")
-    order = commands.ChangeLoop(loop, model, instructions, limits)
-    return run(principal, session, command, "change", order, [loop, model, instructions, limits]).receipt
+    later, content = commands.ChangeLoop(loop, model, instructions, limits), [loop, model, instructions, limits]
+    if mode is None:
+        return run(principal, session, command, "change", later, content).receipt
+    order = commands.SetMode(loop, mode)
+    also = ("set_mode",)
+    return run(principal, session, command, "change", order, [*content, mode], also=also, then=later).receipt

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,7 +20,12 @@ from sessions_app.people.roles import require
 
 Extra = Callable[[Cursor[Row], Locked, Appended], None]
 _UNKNOWN: Final = ("unavailable", "unauthenticated", "session_not_found")
+_AS_IT_IS: Final = nullcontext()
 _log = logging.getLogger(__name__)
+
+
+class Unchanged(Exception):
+    """What was asked for is so already: nothing to refuse, and an attempt that changed nothing (A9)."""
 
 
 def run(
@@ -34,15 +39,18 @@ def run(
     purpose: Purpose = "write",
     extra: Extra | None = None,
     also: tuple[str, ...] = (),
+    told: AbstractContextManager[None] = _AS_IT_IS,
+    then: commands.Command | None = None,
 ) -> Outcome:
     """Carry out a command of somebody who may `verb` in the session. `content` is what a repetition must equal (A4).
 
-    `also` are further verbs that it takes: a stop that sends something is a submit too.
+    `also` are further verbs that it takes: a stop that sends something is a submit too. `then` is a second command that
+    goes with the first or not at all. `told` words what is refused: the audit row says what the sender is told.
     """
     session = known_id(session, "session_not_found", NO_SESSION)
-    with noted(principal, session, id, verb, purpose), told_if_forgotten(session):
-        order = Order(session, command, principal.key, id, content, _allow(principal, session, (verb, *also)), purpose)
-        return execute(order, extra)
+    with noted(principal, session, id, verb, purpose), told, told_if_forgotten(session):
+        allow = _allow(principal, session, (verb, *also))
+        return execute(Order(session, command, principal.key, id, content, allow, purpose, then=then), extra)
 
 
 def _allow(principal: Principal, session: str, verbs: tuple[str, ...]) -> Callable[[Cursor[Row]], Actor]:
@@ -79,21 +87,27 @@ def _started_once(session: str, loop: str) -> bool:
 
 @contextmanager
 def noted(principal: Principal, session: str, id: str, verb: str, purpose: Purpose = "write") -> Iterator[None]:
-    """What is refused inside becomes an audit row, written apart: the refusal itself rolled everything back (A9)."""
+    """What is refused inside, or was so already, becomes an audit row (A9).
+
+    It is written apart: a refusal has rolled everything back.
+    """
     try:
         yield
+    except Unchanged:
+        _note(principal, session, id, verb, purpose, "unchanged")
+        raise
     except Refused as refused:
-        _note(principal, session, id, verb, purpose, refused)
+        _note(principal, session, id, verb, purpose, refused.code)
         raise
 
 
-def _note(principal: Principal, session: str, id: str, verb: str, purpose: Purpose, refused: Refused) -> None:
-    if refused.code in _UNKNOWN:  # nobody of this session, or nowhere to write to
-        _log.info("refused %s by %s: %s", verb, principal.actor.name, refused.code)
+def _note(principal: Principal, session: str, id: str, verb: str, purpose: Purpose, outcome: str) -> None:
+    if outcome in _UNKNOWN:  # nobody of this session, or nowhere to write to
+        _log.info("refused %s by %s: %s", verb, principal.actor.name, outcome)
         return
     try:
         with db.cursor(purpose) as cur:
-            audit(cur, session, principal.actor, verb, refused.code, {"id": id})
+            audit(cur, session, principal.actor, verb, outcome, {"id": id})
     except (Refused, *db.LOST):
         _log.warning("the audit row of a refused %s was not written", verb)
 

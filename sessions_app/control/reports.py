@@ -80,7 +80,9 @@ def end_turn(session: str, command: commands.EndTurn, recheck: Callable[[Cursor[
     return execute(replace(_order(session, command, command.turn, id, ""), recheck=recheck, purpose="stop")).receipt
 
 
-def survivors_ended(session: str, loop: str, turn: str, call: str, ended: list[dict[str, Any]], worker: str) -> None:
+def survivors_ended(
+    session: str, loop: str, turn: str, call: str, ended: list[dict[str, Any]], worker: str = ""
+) -> None:
     """Processes that had survived their kill are gone at last (E7)."""
     command = commands.SurvivorsEnded(turn, loop, call, ended)
     execute(_order(session, command, turn, report_id(turn, 0, 0, call, "SurvivorsEnded"), worker))

@@ -59,10 +59,10 @@ def interrupt(
     until = None if not_after is None else round(not_after.timestamp() * 1000)
     order = commands.Interrupt(request or new_id(), loop, turn, reason, queue, after, until, keep_background)
     content = [loop, turn, reason, queue, then, *([True] if keep_background else [])]
-    waiting = after is not None and after.text is None
-    with told_if_taken(session, "input", after.input) if after is not None and waiting else nullcontext():
-        also = () if after is None else ("submit",)
-        return run(principal, session, command, "interrupt", order, content, purpose="stop", also=also).receipt
+    also = () if after is None else ("submit",)
+    waits = after is not None and after.text is None
+    told = told_if_taken(session, "input", after.input) if after is not None and waits else nullcontext()
+    return run(principal, session, command, "interrupt", order, content, purpose="stop", also=also, told=told).receipt
 
 
 def kill_processes(

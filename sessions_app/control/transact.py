@@ -40,7 +40,8 @@ class Order:
 
     `key` and `id` are the command table's key; `content` is what must be equal when the id comes again. `allow` is
     asked under the lock, also of a repeated command, and returns the actor that the events shall name (A5), or raises
-    `Refused`; `recheck` is asked under the lock of a command that is no repetition.
+    `Refused`; `recheck` is asked under the lock of a command that is no repetition. `then` is decided on what `command`
+    has made of the state, in the same transaction: both are carried out, or neither is.
     """
 
     session: str
@@ -51,6 +52,7 @@ class Order:
     allow: Callable[[Cursor[Row]], Actor]
     purpose: Purpose = "write"
     recheck: Callable[[Cursor[Row]], None] | None = None
+    then: commands.Command | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,13 @@ def _once(
         return Outcome(first, None)
     if order.recheck is not None:
         order.recheck(cur)
-    decision = decide(locked.state, order.command, _context(cur, locked, actor, order.id))
-    appended = append(cur, locked, decision.events, actor, order.id)
+    decision, appended = _carried_out(cur, locked, actor, order.command, order.id)
+    if order.then is not None:
+        second, more = _carried_out(cur, locked, actor, order.then, order.id)
+        changed = bool(appended.events or more.events)
+        audited = None if changed else decision.audit or second.audit
+        decision = Decision((*decision.events, *second.events), {**decision.receipt, **second.receipt}, audited)
+        appended = Appended(locked.session, (*appended.events, *more.events), (*appended.rows, *more.rows))
     receipt = _receipt(decision, appended)
     if extra is not None:
         extra(cur, locked, appended)
@@ -125,6 +132,13 @@ def _once(
     if receipt.get("claimed") is not False and receipt.get("outcome") != "waiting":
         keep_receipt(cur, order.key, order.id, digest, receipt)
     return Outcome(receipt, appended)
+
+
+def _carried_out(
+    cur: Cursor[Row], locked: Locked, actor: Actor, command: commands.Command, id: str
+) -> tuple[Decision, Appended]:
+    decision = decide(locked.state, command, _context(cur, locked, actor, id))
+    return decision, append(cur, locked, decision.events, actor, id)
 
 
 def first_receipt(cur: Cursor[Row], key: str, id: str, digest: bytes) -> dict[str, Any] | None:

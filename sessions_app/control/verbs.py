@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
-from sessions_app.control.permitted import known_id, run
+from sessions_app.control.permitted import Unchanged, known_id, run
 from sessions_app.engine import commands
 from sessions_app.engine.errors import NO_SESSION, Refused
 from sessions_app.ids import new_id
@@ -55,19 +55,17 @@ def edit_input(
 ) -> dict[str, Any]:
     """Change a waiting input, or promote it to a steer (B4): `{input, position or steer, seq}`."""
     order = commands.EditInput(input, text, position, promote, new_id())
-    with told_if_taken(session, "input", input):
-        return run(principal, session, command, "edit", order, [input, text, position, promote]).receipt
+    content, told = [input, text, position, promote], told_if_taken(session, "input", input)
+    return run(principal, session, command, "edit", order, content, told=told).receipt
 
 
 def retract_input(principal: Principal, session: str, command: str, input: str) -> dict[str, Any]:
     """Take a waiting input back: `{retracted}`, false for one that was cancelled already (B4)."""
-    with told_if_taken(session, "input", input):
-        try:
-            return run(principal, session, command, "retract", commands.RetractInput(input), [input]).receipt
-        except Refused as refused:
-            if refused.code == "input_not_found" and fate(session, "input", input) == "InputCancelled":
-                return {"retracted": False}
-            raise
+    order, told = commands.RetractInput(input), told_if_taken(session, "input", input, wanted="InputCancelled")
+    try:
+        return run(principal, session, command, "retract", order, [input], told=told).receipt
+    except Unchanged:
+        return {"retracted": False}
 
 
 def retry_input(principal: Principal, session: str, command: str, input: str) -> dict[str, Any]:
@@ -101,15 +99,15 @@ def edit_steer(
     """
     order = commands.EditSteer(steer, text, as_input, new_id())
     also = _owner_of_others(principal, session, steer) if as_input else ()
-    with told_if_taken(session, "steer", steer):
-        return run(principal, session, command, "edit", order, [steer, text, as_input], also=also).receipt
+    content, told = [steer, text, as_input], told_if_taken(session, "steer", steer)
+    return run(principal, session, command, "edit", order, content, also=also, told=told).receipt
 
 
 def withdraw_steer(principal: Principal, session: str, command: str, steer: str) -> dict[str, Any]:
     """Its sender, or an owner, takes a pending steer back (D8): `{steer, withdrawn, seq}`."""
     order, also = commands.WithdrawSteer(steer), _owner_of_others(principal, session, steer)
-    with told_if_taken(session, "steer", steer):
-        return run(principal, session, command, "withdraw", order, [steer], also=also).receipt
+    told = told_if_taken(session, "steer", steer)
+    return run(principal, session, command, "withdraw", order, [steer], also=also, told=told).receipt
 
 
 def _owner_of_others(principal: Principal, session: str, steer: str) -> tuple[str, ...]:
@@ -139,13 +137,19 @@ def release(
 
 
 @contextmanager
-def told_if_taken(session: str, kind: Kind, id: str) -> Iterator[None]:
-    """`not_found` stays so for what never was; it becomes `already_taken` for what waits no longer (B4)."""
+def told_if_taken(session: str, kind: Kind, id: str, *, wanted: str | None = None) -> Iterator[None]:
+    """`not_found` stays so for what never was; it becomes `already_taken` for what waits no longer (B4).
+
+    `Unchanged` where its last event is the one that was `wanted`.
+    """
     try:
         yield
     except Refused as refused:
-        if refused.code != f"{kind}_not_found" or fate(session, kind, id) is None:
+        last = fate(session, kind, id) if refused.code == f"{kind}_not_found" else None
+        if last is None:
             raise
+        if last == wanted:
+            raise Unchanged from None
         detail = "It does not wait any more: it was taken or cancelled."
         raise Refused("already_taken", detail, kind=kind, id=id) from None
 

@@ -79,9 +79,12 @@ def beat(worker: str) -> Literal["known", "draining"] | None:
 
 
 def retire(worker: str) -> None:
-    """A worker that has ended all its turns leaves."""
+    """A worker that has ended all its turns leaves; where it was is remembered as long as processes of it survive."""
     with db.cursor("write") as cur:
-        cur.execute("DELETE FROM worker WHERE id = %s", (worker,))
+        cur.execute(
+            "DELETE FROM worker WHERE id = %s AND NOT EXISTS (SELECT 1 FROM survivor WHERE worker = worker.id)",
+            (worker,),
+        )
 
 
 def marked_among(turns: list[str]) -> list[str]:

@@ -159,6 +159,19 @@ def _tool_settled(cur: Cursor[Row], state: State, event: Event, row: Stored) -> 
                    VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
                 (row.session, event.loop, event.turn, each.call, each.worker, row.at),
             )
+    left = survivor(state, event)
+    if left is not None:
+        cur.execute(
+            """INSERT INTO survivor (session, loop, turn, call, worker, seq)
+               VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+            (row.session, event.loop, event.turn, event.data["call"], left, event.seq),
+        )
+
+
+def survivor(state: State, settled: Event) -> str | None:
+    """The worker whose processes outlived the kill that a settlement tells of (E7); None where none did."""
+    turn = state.loops[settled.loop or ""].turn
+    return turn.worker if turn is not None and turn.worker and settled.data["processes"]["surviving"] else None
 
 
 def _kill_requested(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
@@ -170,7 +183,9 @@ def _kill_requested(cur: Cursor[Row], state: State, event: Event, row: Stored) -
 
 def _processes_ended(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     if not event.data["processes"]["surviving"]:
-        cur.execute("DELETE FROM background_process WHERE turn = %s AND call = %s", (event.turn, event.data["call"]))
+        table = sql.Identifier("background_process" if event.data.get("background") else "survivor")
+        delete = sql.SQL("DELETE FROM {} WHERE turn = %s AND call = %s").format(table)
+        cur.execute(delete, (event.turn, event.data["call"]))
 
 
 def _gate_opened(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:

@@ -1,5 +1,5 @@
 """What `verify` and `rebuild` know of the tables that are folds of the log: `member`, `interruption`,
-`background_process`, and in `file` which event named each first."""
+`background_process`, `survivor`, and in `file` which event named each first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,9 +13,10 @@ from sessions_app.engine.state import State
 from sessions_app.log import read
 from sessions_app.log.db import Row
 from sessions_app.log.frames import Stored
-from sessions_app.log.projections import INTERRUPTION_COLUMNS, insert_interruption, interruption_row
+from sessions_app.log.projections import INTERRUPTION_COLUMNS, insert_interruption, interruption_row, survivor
 
 _BACKGROUND = "SELECT turn, call, loop, worker, kill_at IS NOT NULL FROM background_process WHERE session = %s"
+_SURVIVORS = "SELECT turn::text, call, loop::text, worker::text, seq FROM survivor WHERE session = %s"
 _NAMING = ("InputQueued", "InputCancelled", "SteerQueued", "SteerWithdrawn")
 _MEMBERS = "SELECT person_id::text, role FROM member WHERE session_id = %s"
 _INTERRUPTIONS = sql.SQL("SELECT {} FROM interruption WHERE session_id = %s").format(
@@ -27,13 +28,15 @@ _INTERRUPTIONS = sql.SQL("SELECT {} FROM interruption WHERE session_id = %s").fo
 class Tables:
     """What the tables should hold of one session. `reasons` says of which turn's reason an event has the words.
 
-    `background` is by turn and call: the loop, the worker, and whether somebody wants it ended. `files` are the events
-    that named each file first, but for those that are erased (`gone`).
+    By turn and call: `background` is the loop, the worker, and whether somebody wants it ended; `survivors` the loop,
+    the worker, and the settlement that names them. `files` are the events that named each file first, but for those
+    that are erased (`gone`).
     """
 
     members: dict[str, str] = field(default_factory=dict)
     interruptions: dict[str, dict[str, Any]] = field(default_factory=dict)
     background: dict[tuple[str, str], tuple[str, str, bool]] = field(default_factory=dict)
+    survivors: dict[tuple[str, str], tuple[str, str, int]] = field(default_factory=dict)
     started: dict[tuple[str, str], datetime] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
@@ -44,6 +47,8 @@ class Tables:
         """Take in an event; `state` is the one after it."""
         if stored.type in ("ToolSettled", "KillRequested", "ProcessesEnded", "LoopClosed"):
             self._step_background(stored, state)
+        if stored.type in ("ToolSettled", "ProcessesEnded"):
+            self._step_survivors(stored, state)
         if stored.type in _NAMING:
             self._step_files(stored)
         if stored.type not in ("MemberChanged", "TurnInterrupted", "InterruptReasonGiven"):
@@ -80,6 +85,16 @@ class Tables:
             (each.turn, each.call): (loop, each.worker, each.killer is not None) for loop, each in listed
         }
 
+    def _step_survivors(self, stored: Stored, state: State) -> None:
+        event = read.as_event(stored, texts=False)
+        key = (event.turn or "", event.data["call"])
+        if event.type == "ToolSettled":
+            worker = survivor(state, event)
+            if worker is not None:
+                self.survivors.setdefault(key, (event.loop or "", worker, event.seq))
+        elif not event.data["processes"]["surviving"] and not event.data.get("background"):
+            self.survivors.pop(key, None)
+
     def erase(self, seq: int) -> None:
         """The texts of an event were erased, and the files it names."""
         for id in self.naming.get(seq, ()):
@@ -94,6 +109,8 @@ class Tables:
             yield "the table `member` differs from the fold of the log"
         if self._background_there(cur, session) != self.background:
             yield "the table `background_process` differs from the fold of the log"
+        if self._survivors_there(cur, session) != self.survivors:
+            yield "the table `survivor` differs from the fold of the log"
         if self._files_there(cur, session) != self.files:
             yield "the table `file` differs from the fold of the log"
         there = self._there(cur, session)
@@ -125,6 +142,11 @@ class Tables:
                 for (turn, call), (loop, worker, killed) in self.background.items()
             ],
         )
+        cur.execute("DELETE FROM survivor WHERE session = %s", (session,))
+        cur.executemany(
+            "INSERT INTO survivor (session, loop, turn, call, worker, seq) VALUES (%s, %s, %s, %s, %s, %s)",
+            [(session, loop, *key, worker, seq) for key, (loop, worker, seq) in self.survivors.items()],
+        )
 
     @staticmethod
     def _files_there(cur: Cursor[Row], session: str) -> dict[str, int]:
@@ -135,6 +157,11 @@ class Tables:
     def _background_there(cur: Cursor[Row], session: str) -> dict[tuple[str, str], tuple[str, str, bool]]:
         rows = cur.execute(_BACKGROUND, (session,)).fetchall()
         return {(str(turn), call): (str(loop), str(worker), killed) for turn, call, loop, worker, killed in rows}
+
+    @staticmethod
+    def _survivors_there(cur: Cursor[Row], session: str) -> dict[tuple[str, str], tuple[str, str, int]]:
+        rows = cur.execute(_SURVIVORS, (session,)).fetchall()
+        return {(turn, call): (loop, worker, seq) for turn, call, loop, worker, seq in rows}
 
     def _known(self, turn: str, there: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
         """A turn's row; only the table itself still knows how long an erased text was."""

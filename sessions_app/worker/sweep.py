@@ -24,7 +24,7 @@ from sessions_app.log import db, files, read, search, stream
 from sessions_app.log.db import Row
 from sessions_app.log.phases import LEASE_S
 from sessions_app.worker.place import place
-from sessions_app.worker.warden.census import kill_marked
+from sessions_app.worker.warden.census import is_there, kill_marked
 
 LOOK_S: Final = 1.0
 FENCE_S: Final = 4.0
@@ -56,6 +56,9 @@ _ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, b.worker, b.call, 
     FROM background_process b LEFT JOIN worker w ON w.id = b.worker
     WHERE (w.id IS NULL OR NOT {_ALIVE})
       AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(lease)s)"""
+_SURVIVORS: Final = f"""SELECT s.turn, s.session, s.loop, 0, s.seq, s.worker, s.call, w.boot_id, NULL::int, 0
+    FROM survivor s JOIN worker w ON w.id = s.worker WHERE w.boot_id = %(place)s AND NOT {_ALIVE}
+      AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(lease)s)"""
 _NEIGHBOURS: Final = """SELECT w.id, w.pid FROM worker w WHERE w.boot_id = %s
     AND (EXISTS (SELECT 1 FROM running_turn r WHERE r.worker = w.id)
          OR EXISTS (SELECT 1 FROM background_process b WHERE b.worker = w.id))"""
@@ -71,7 +74,8 @@ _FREE: Final = "SELECT 1 FROM session WHERE id = %s FOR UPDATE SKIP LOCKED"
 _TIDY: Final = (
     "DELETE FROM command WHERE at < now() - interval '30 days'",
     "DELETE FROM warden_report WHERE at < now() - interval '30 days'",
-    "DELETE FROM worker WHERE alive_until < now() - interval '1 day'",
+    """DELETE FROM worker WHERE alive_until < now() - interval '1 day'
+       AND NOT EXISTS (SELECT 1 FROM survivor WHERE worker = worker.id)""",
 )
 
 
@@ -105,6 +109,16 @@ class Evidence:
     ended: list[dict[str, Any]] = field(default_factory=list)
     surviving: list[dict[str, Any]] = field(default_factory=list)
     proven: bool = False
+
+    def of(self, call: str) -> Settlement:
+        """How a call of a lost worker settles, each process named once, whoever has seen it."""
+        known = self.settlements.get(call, Settlement("lost"))
+        listed = {
+            "ended": _once([*known.processes["ended"], *self.ended]),
+            "surviving": _once([*known.processes["surviving"], *self.surviving]),
+            "background": [],
+        }
+        return Settlement("lost", known.output, processes=listed)
 
 
 class Host(Protocol):
@@ -151,6 +165,8 @@ class Sweep:
             overdue = [Candidate.of(row) for row in cur.execute(_OVERDUE, (FENCE_S,)).fetchall()]
             lost = [Candidate.of(row) for row in cur.execute(_LOST, {"lease": LEASE_S}).fetchall()]
             orphans = [Candidate.of(row) for row in cur.execute(_ORPHANS, {"lease": LEASE_S}).fetchall()]
+            here = {"lease": LEASE_S, "place": self._place}
+            survivors = [Candidate.of(row) for row in cur.execute(_SURVIVORS, here).fetchall()]
             own = self._own(cur)
             gone = self._gone(cur)
             # Nearly always nobody is gone, and this looks once a second.
@@ -174,6 +190,8 @@ class Sweep:
             self._host.take()
         alone = strays if now < self._quiet_until else [*strays, *orphans]  # one that is in both is due only once
         self._each(self._tell_ended, [each for each in alone if self._due(each, now)])
+        if now >= self._quiet_until:  # whose worker may live has that to tell of it
+            self._each(self._tell_survivors_ended, [each for each in survivors if self._due(each, now)])
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_S
             self._tidy()
@@ -228,7 +246,7 @@ class Sweep:
         self._end(candidate, self._evidence(candidate, dead=True), by="sweep", dead=True)
 
     def _due(self, orphan: Candidate, now: float) -> bool:
-        """Whether to look after background processes again: each costs time as long as it cannot be killed."""
+        """Whether to look after what a lost worker left again: each costs time as long as it cannot be killed."""
         due = self._again_at.get((orphan.turn, orphan.phase), 0.0)
         if now >= due:
             self._again_at[orphan.turn, orphan.phase] = now + ORPHANS_S
@@ -241,14 +259,33 @@ class Sweep:
         """
         evidence = self._evidence(orphan, dead=True)
         if evidence.proven or orphan.expired_s > PROOF_S:
+            found = evidence.of(orphan.phase).processes
             command = BackgroundEnded(
-                orphan.turn, orphan.loop, orphan.phase, evidence.ended, evidence.surviving, not evidence.proven,
+                orphan.turn, orphan.loop, orphan.phase, found["ended"], found["surviving"], not evidence.proven,
                 why="worker_lost",
             )  # fmt: skip
             reports.background_ended(orphan.session, command)
 
+    def _tell_survivors_ended(self, survivor: Candidate) -> None:
+        """The later end of what outlived its kill, where no worker lives to tell of it (E7). Looks and does not wait.
+
+        `phase` is their call, `step` the settlement that names them. One without marks may be below a namespace's first
+        process, which has none any more either when it is dying: so all that are named are looked for.
+        """
+        left = kill_marked(survivor.worker, survivor.turn, survivor.phase, for_s=0).surviving
+        with db.cursor("read") as cur:
+            named = read.payload(cur, survivor.session, survivor.step)["processes"]["surviving"]
+        if not left and not any(map(is_there, named)):
+            ended = [{**each, "command": each["command"] if isinstance(each["command"], str) else ""} for each in named]
+            reports.survivors_ended(survivor.session, survivor.loop, survivor.turn, survivor.phase, ended)
+
     def _evidence(self, candidate: Candidate, *, dead: bool) -> Evidence:
         evidence = Evidence()
+        here = dead and candidate.place == self._place
+        if here:  # whatever of it runs can be seen from here: look for oneself
+            found = kill_marked(candidate.worker, candidate.turn).to_json()
+            evidence.ended, evidence.surviving = found["ended"], found["surviving"]
+            evidence.proven = True
         with db.cursor("read") as cur:
             rows = cur.execute(
                 """SELECT call, processes, output FROM warden_report
@@ -258,32 +295,22 @@ class Sweep:
         for call, processes, output in rows:
             evidence.proven = True
             if call:
-                listed = {"ended": processes["ended"], "surviving": processes["surviving"], "background": []}
+                left = [each for each in processes["surviving"] if not here or is_there(each)]
+                gone = [each for each in processes["surviving"] if each not in left]
+                listed = {"ended": [*processes["ended"], *gone], "surviving": left, "background": []}
                 evidence.settlements[call] = Settlement("lost", output, processes=listed)
-        if dead and candidate.place == self._place:  # whatever of it runs can be seen from here: look for oneself
-            found = kill_marked(candidate.worker, candidate.turn).to_json()
-            evidence.ended, evidence.surviving = found["ended"], found["surviving"]
-            evidence.proven = True
         return evidence
 
     def _end(
         self, candidate: Candidate, evidence: Evidence, *, by: Literal["worker", "fence", "sweep"], dead: bool = False
     ) -> None:
         started, committed = self._step(candidate) or ([], False)
-        for call in started:
-            known = evidence.settlements.get(call, Settlement("lost"))
-            listed = {
-                "ended": [*known.processes["ended"], *evidence.ended],
-                "surviving": [*known.processes["surviving"], *evidence.surviving],
-                "background": [],
-            }
-            evidence.settlements[call] = Settlement("lost", known.output, processes=listed)
         command = EndTurn(
             candidate.turn,
             candidate.epoch,
             by,
             cause="worker_lost",
-            settlements={call: evidence.settlements[call] for call in started},
+            settlements={call: evidence.of(call) for call in started},
             cut_off={} if committed else self._cut_off(candidate),
             phase="tool" if started else candidate.phase,
             acknowledged_ms=candidate.acknowledged_ms,
@@ -340,6 +367,11 @@ def _free(session: str) -> bool:
     """Whether nobody holds the session's lock: one that is stuck must not cost the others a wait."""
     with db.cursor("stop") as cur:
         return cur.execute(_FREE, (session,)).fetchone() is not None
+
+
+def _once(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The processes by their pid, the first of each."""
+    return list({each["pid"]: each for each in reversed(processes)}.values())[::-1]
 
 
 def _exists(pid: int) -> bool:

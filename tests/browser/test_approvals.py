@@ -212,6 +212,55 @@ def test_an_answer_on_its_way_is_sent_once_and_can_be_given_up(screens: Open) ->
     stays_true(lambda: page.evaluate("1") and not decisions(world), "nobody having answered", 1)
 
 
+@pytest.mark.rule("H1")
+@pytest.mark.scenario("D41")
+def test_a_double_click_is_one_answer(screens: Open) -> None:
+    opened, (world, _) = screens(), asking()
+    page = opened.session("ana", world)
+    card(page).get_by_role("button", name="Allow once").dblclick(force=True)
+    expect(card(page)).to_have_count(0)
+    expect(page.locator(".tool .answer")).to_have_text("Allowed by ana")
+    assert decisions(world) == ["allow"]
+    expect(page.locator("#trouble")).to_be_empty()
+
+
+@pytest.mark.rule("H2")
+@pytest.mark.scenario("D42")
+def test_who_allows_what_is_being_stopped_is_told_so_calmly_and_can_go_on(screens: Open) -> None:
+    opened, (world, _) = screens(), asking()
+    join(world, "ben")
+    page = opened.context("ben").new_page()
+    late: list[Callable[[], None]] = []
+
+    def route(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(text: str | bytes) -> None:
+            late.append(lambda: server.send(text)) if '"resolve"' in str(text) else server.send(text)
+
+        socket.on_message(pass_on)
+
+    page.route_web_socket("**/ws/sessions/**", route)
+    page.goto(f"/s/{world.session}")
+    live(page)
+    anas = opened.session("ana", world)
+    press(page, "Allow once")
+    wait_until(lambda: page.evaluate("1") and late, "the answer on its way")
+    anas.locator("#stop .halt:not(.more)").click()
+    for each in (page, anas):
+        expect(card(each)).to_have_count(0)
+    (deliver,) = late
+    deliver()
+    expect(page.locator("#trouble")).to_contain_text("changed nothing")
+    assert not page.locator("#trouble [role=alert]").count(), "nothing went wrong"
+    world.end()
+    expect(page.locator(".tool .answer")).to_have_text("Not asked any more: stopped")
+    page.locator("#say textarea").fill("Are you there?")
+    page.keyboard.press("Enter")
+    wait_until(lambda: page.evaluate("1") and len(world.events("InputQueued")) == 2, "the next message")
+    assert not decisions(world) and not world.events("ToolStarted")
+
+
 @pytest.mark.rule("E6", "H2")
 def test_a_stop_closes_it_everywhere_and_says_that_it_hit_an_approval(screens: Open) -> None:
     opened, (world, _) = screens(), asking()

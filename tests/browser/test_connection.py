@@ -211,17 +211,20 @@ def test_leaving_and_coming_back_in_mid_stream_shows_everything_so_far_and_goes_
 def test_losing_the_connection_never_reads_as_stopped(screens: Open) -> None:
     opened, world = screens(), World.create("ana")
     world.start()
+    observe(world, "kim")
     context = opened.context("ana")
     page = opened.look(context, f"/s/{world.session}")
     live(page)
-    page.evaluate("""() => {
-      window.seen = new Set();
-      const state = document.getElementById("state");
-      const note = () => window.seen.add(state.dataset.is + (state.hasAttribute("data-stale") ? " stale" : ""));
-      new MutationObserver(note).observe(state, { attributes: true });
-      note();
-    }""")
-    for number in range(4):
+    watcher = opened.session("kim", world)
+    for each in (page, watcher):
+        each.evaluate("""() => {
+          window.seen = new Set();
+          const state = document.getElementById("state");
+          const note = () => window.seen.add(state.dataset.is + (state.hasAttribute("data-stale") ? " stale" : ""));
+          new MutationObserver(note).observe(state, { attributes: true });
+          note();
+        }""")
+    for number in range(10):
         context.set_offline(True)
         expect(page.locator("#connection")).to_have_text("Offline")
         world.plan(f"c{number}")
@@ -230,8 +233,11 @@ def test_losing_the_connection_never_reads_as_stopped(screens: Open) -> None:
         world.begin()
         context.set_offline(False)
         live(page)
-        expect(page.locator(".tool")).to_have_count(number + 1)
+        for each in (page, watcher):
+            expect(each.locator(".tool")).to_have_count(number + 1)
+        assert page.locator("#state").get_attribute("data-is") == watcher.locator("#state").get_attribute("data-is")
     assert set(page.evaluate("[...window.seen]")) <= {"running", "running stale"}
+    assert watcher.evaluate("[...window.seen]") == ["running"]
 
 
 CLOCK = """(skew) => {

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from sessions_app import control
+from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
 from sessions_app.models import Person
@@ -165,6 +166,39 @@ def test_a_refused_command_is_an_audit_row_in_its_sender_s_name(world: World, sq
         ("erase", "not_allowed", "kim"), ("reason", "not_allowed", "kim"), ("steer", "blank", "ana"),
         ("steer", "turn_mismatch", "ana"), ("members", "not_found", "ana"), ("members", "invalid", "ana"),
     ]  # fmt: skip
+
+
+@pytest.mark.rule("A9", "M")
+def test_what_comes_too_late_is_an_audit_row_that_says_what_its_sender_was_told(world: World, sql: Sql) -> None:
+    gate = world.ask()
+    steered = world.steer("soon")
+    taken, back = world.events("TurnStarted")[-1].data["input"], world.submit("later")
+    control.resolve(world.owner, world.session, new_id(), gate, decision="deny")
+    world.start_tool("c1", commands.Effect("command", "git push origin"), "git push origin")
+    world.begin()  # the steer is delivered
+
+    def retract(input: str) -> dict[str, Any]:
+        return control.retract_input(world.owner, world.session, new_id(), input)
+
+    assert retract(back)["retracted"] is True
+    assert retract(back)["retracted"] is False
+    late: list[tuple[str, Any]] = [
+        ("resolve", lambda: control.resolve(world.owner, world.session, new_id(), gate, decision="allow")),
+        ("retract", lambda: retract(taken)),
+        ("edit", lambda: control.edit_input(world.owner, world.session, new_id(), back, text="x")),
+        ("edit", lambda: control.edit_steer(world.owner, world.session, new_id(), steered, text="x")),
+        ("withdraw", lambda: control.withdraw_steer(world.owner, world.session, new_id(), steered)),
+        ("interrupt", lambda: world.stop(then={"input": taken})),
+        ("retract", lambda: retract(new_id())),
+    ]
+    told = []
+    for attempt, command in late:
+        with pytest.raises(Refused) as refused:
+            command()
+        told.append((attempt, refused.value.code))
+    assert [code for _, code in told] == ["gate_closed", *["already_taken"] * 5, "input_not_found"]
+    rows = sql.execute("SELECT attempt, outcome FROM audit ORDER BY id").fetchall()
+    assert [tuple(row.values()) for row in rows] == [("retract", "unchanged"), *told]
 
 
 @pytest.mark.rule("A9", "M")

@@ -2,15 +2,18 @@
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from sessions_app import control
 from sessions_app.api import replies
 from sessions_app.engine.commands import Effect
 from sessions_app.ids import new_id
+from sessions_app.log import chain
 from tests.doors.callers import caller
 from tests.support.world import World, person
 
+Sql = psycopg.Connection[dict[str, Any]]
 pytestmark = [pytest.mark.urls("sessions_app.api.urls"), pytest.mark.usefixtures("database", "redis_url")]
 
 
@@ -105,6 +108,48 @@ def test_a_mode_and_a_model_are_changed_by_those_who_may() -> None:
         answer = ana.patch(path, body)
         assert (answer.status, answer.json["field"]) == (400, field)
     assert ana.patch(f"/sessions/{world.session}/loops/{new_id()}", {"mode": "ask"}).code == "loop_not_found"
+
+
+@pytest.mark.rule("A4", "I1", "M")
+def test_a_change_of_an_agent_is_one_command_whole_or_refused() -> None:
+    world = World.create("ana")
+    world.submit("Sort the files.")
+    ana, path = caller("ana"), f"/sessions/{world.session}/loops/{world.loop}"
+    before, mode = len(world.types()), world.state()["mode"]
+    for wrong in (
+        {"limits": {"step": 3}},
+        {"limits": {"steps": -1}},
+        {"model": "nonsense"},
+        {"instructions": "x" * 2_000_000},
+    ):
+        assert ana.patch(path, {"mode": "plan", **wrong}).status in (400, 413)
+    assert (len(world.types()), world.state()["mode"]) == (before, mode)
+
+    key = new_id()
+    changed = ana.patch(path, {"mode": "plan", "limits": {"steps": 9}}, key)
+    assert changed.status == 200 and ana.patch(path, {"mode": "plan", "limits": {"steps": 9}}, key).json == changed.json
+    made = world.events()[before:]
+    assert [event.type for event in made] == ["ModeChanged", "LoopChanged"]
+    assert len({event.cause for event in made}) == 1 and changed.json["seq"] == made[0].seq
+    for other in ({"mode": "plan"}, {"limits": {"steps": 9}}, {"mode": "plan", "limits": {"steps": 8}}):
+        assert ana.patch(path, other, key).code == "command_id_reused"
+    assert len(world.types()) == before + 2
+    assert not list(chain.verify(world.session))
+
+
+@pytest.mark.rule("A4", "M")
+def test_who_may_only_change_the_mode_changes_nothing_with_a_model_beside_it(sql: Sql) -> None:
+    world = World.create("ana")
+    person("olga")
+    sql.execute(
+        """INSERT INTO member (session_id, person_id, role)
+           SELECT %s, id, 'operator' FROM person WHERE username = 'olga'""",
+        (world.session,),
+    )
+    olga, path = caller("olga"), f"/sessions/{world.session}/loops/{world.loop}"
+    assert olga.patch(path, {"mode": "plan", "model": "openai-chat:other"}).code == "not_allowed"
+    assert "ModeChanged" not in world.types()
+    assert olga.patch(path, {"mode": "plan"}).status == 200
 
 
 @pytest.mark.rule("I1")

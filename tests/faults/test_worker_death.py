@@ -3,11 +3,13 @@
 import pytest
 
 from tests.conftest import MakeStack
+from tests.support.frost import frost
 from tests.support.locks import held_once
 from tests.support.model_server import ModelServer, call, say, stall
 from tests.support.running import ENDLESS, Running
 from tests.support.stack import Stack
-from tests.support.waiting import stays_true
+from tests.support.waiting import stays_true, wait_until
+from tests.worker.wardens import MODES, alive, new_token
 
 WITHIN_S = 120
 LEAVES_ONE_BEHIND = (
@@ -117,6 +119,31 @@ def test_a_stop_pressed_while_the_worker_is_frozen_is_that_persons(make_stack: M
         assert (terminal.data["cause"], terminal.data["ended_by"]) == ("person", "fence")
         assert terminal.actor.name == "ana" and terminal.data["processes"]["unknown"] is False
         _goes_on(stack, "frozen", session, server)
+
+
+@pytest.mark.rule("E7", "J6", "F")
+@pytest.mark.parametrize("isolation", MODES)
+def test_the_later_end_of_what_outlives_the_kill_and_its_worker_is_told(
+    make_stack: MakeStack, server: ModelServer, isolation: str
+) -> None:
+    stack = make_stack(webs=1, env={**server.environ(), "STEERWEB_ISOLATION": isolation})
+    token = new_token()
+    server.script([call("shell", command=f"sleep {token} & wait")])
+    session = Running.create()
+    session.submit("Run it.")
+    wait_until(lambda: alive(token), "the sleep")
+    [pid] = alive(token)
+    with frost(pid) as thaw:
+        stack.kill_worker()
+        terminal = session.until("TurnInterrupted", timeout_s=WITHIN_S)
+        named = terminal.data["processes"]["surviving"]
+        assert [each["pid"] for each in named] == [pid], "once, whoever has seen it"
+        assert session.count("ProcessesEnded") == 0
+        thaw()
+        ended = session.until("ProcessesEnded", timeout_s=WITHIN_S)
+    assert (ended.turn, ended.data["processes"]["ended"]) == (terminal.turn, named)
+    assert ended.data["call"] == session.events("ToolSettled")[0].data["call"]
+    assert alive(token) == []
 
 
 def _lose(stack: Stack, how: str) -> None:

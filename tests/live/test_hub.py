@@ -60,6 +60,19 @@ async def watching(hub: Hub, world: World, *watchers: Watcher) -> AsyncIterator[
             hub.leave(watch, watcher.client)
 
 
+@asynccontextmanager
+async def only_the_bell(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
+    """A hub that has no poll: what the bell does not bring is not there."""
+    monkeypatch.setattr("sessions_app.live.poll.POLL_S", 3600)
+    hub = Hub(redis_url)
+    hub.start()
+    try:
+        await until(lambda: hub.hearing.up, "hearing")
+        yield hub
+    finally:
+        await hub.stop()
+
+
 def delta(world: World, offset: int, text: str, kind: str = "text", attempt: int = 1, call: str = "") -> None:
     frame = {"t": "delta", "loop": world.loop, "turn": world.turn, "step": world.step, "attempt": attempt, "kind": kind}
     bell.delta(world.session, {**frame, "offset": offset, "text": text, **({"call": call} if call else {})})
@@ -335,23 +348,66 @@ async def test_other_live_frames_reach_everybody_who_wants_them(hub: Hub, world:
         assert quiet.frames("stopping") == []
 
 
-@pytest.mark.rule("L1")
+@pytest.mark.rule("L1", "L5")
 @pytest.mark.scenario("D34")
-async def test_clients_that_come_and_go_cost_the_steady_ones_nothing(hub: Hub, world: World) -> None:
-    steady = Watcher(world.owner)
+async def test_clients_that_come_and_go_cost_the_steady_ones_nothing(
+    world: World, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four steady clients in two sessions, three that come and go there and in a third, where nobody stays.
 
-    async def come_and_go() -> None:
-        for _ in range(25):
-            async with watching(hub, world, Watcher(world.owner)):
-                await asyncio.sleep(0)
+    The bell alone has to bring everything: what the log had to make up for would be counted as missed.
+    """
+    monkeypatch.setattr("sessions_app.live.hub.LINGER_S", 0.0)
+    second, third = World.create(), World.create()
+    steady = {each.session: [Watcher(world.owner), Watcher(world.owner)] for each in (world, second)}
+    over = asyncio.Event()
+    visits = [0, 0, 0]
 
-    async with watching(hub, world, steady) as watch:
-        coming = [asyncio.create_task(come_and_go()) for _ in range(3)]
+    async def come_and_go(hub: Hub, number: int) -> None:
+        cursors = {each.session: 0 for each in (world, second, third)}
+        while not over.is_set():
+            for each in (world, third, second):
+                visitor = Watcher(world.owner, after=cursors[each.session])
+                async with watching(hub, each, visitor):
+                    await asyncio.sleep(0)
+                seqs = visitor.seqs()
+                assert seqs == list(range(cursors[each.session] + 1, cursors[each.session] + 1 + len(seqs)))
+                cursors[each.session] += len(seqs)
+            visits[number] += 1
+
+    async with (
+        only_the_bell(redis_url, monkeypatch) as hub,
+        watching(hub, world, *steady[world.session]),
+        watching(hub, second, *steady[second.session]),
+    ):
+        missed, repaired, lost = counters.gaps_missed, counters.gaps_repaired, counters.bell_lost
+        coming = [asyncio.create_task(come_and_go(hub, number)) for number in range(3)]
         for number in range(40):
-            await asyncio.to_thread(world.submit, f"text {number}")
+            for each in (world, second, third):
+                await asyncio.to_thread(each.steer if number % 10 == 9 else each.submit, f"text {number}")
+        await until(lambda: min(visits) >= 25, "visits enough")
+        over.set()
         await asyncio.gather(*coming)
-        await until(lambda: steady.seqs() == list(range(1, 44)), "every event once")
-        assert watch.users == 1
+        for watchers in steady.values():
+            for watcher in watchers:
+                await until(lambda seqs=watcher.seqs: seqs() == list(range(1, 44)), "every event once")  # type: ignore[misc]
+        assert (counters.gaps_missed, counters.gaps_repaired, counters.bell_lost) == (missed, repaired, lost)
+
+
+@pytest.mark.rule("L5")
+@pytest.mark.scenario("D34")
+async def test_what_a_steady_client_is_not_brought_is_counted_and_fetched(
+    hub: Hub, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steady, ring = Watcher(world.owner), bell.ring
+    async with watching(hub, world, steady):
+        missed, repaired = counters.gaps_missed, counters.gaps_repaired
+        monkeypatch.setattr("sessions_app.control.transact.bell.ring", lambda appended: None)
+        world.submit("not heard")
+        monkeypatch.setattr("sessions_app.control.transact.bell.ring", ring)
+        world.submit("heard, and out of sequence")
+        await until(lambda: steady.seqs() == [1, 2, 3, 4, 5], "both")
+        assert counters.gaps_missed > missed and counters.gaps_repaired > repaired
 
 
 async def test_a_session_nobody_watches_is_let_go_of(hub: Hub, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,6 +419,38 @@ async def test_a_session_nobody_watches_is_let_go_of(hub: Hub, world: World, mon
     async with watching(hub, world, again):
         world.submit("heard again")
         await until(lambda: again.seqs() == [1, 2, 3, 4], "the event")
+
+
+@pytest.mark.rule("L1", "L5", "J5")
+@pytest.mark.scenario("D35")
+async def test_who_is_idle_for_longer_than_anything_lasts_sees_the_turn_that_starts_then(
+    hub: Hub, world: World, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that expires does so within a second here, and the bell alone has to bring the events."""
+    for name, short in (
+        ("presence.EXPIRES_S", 1), ("attendance.REFRESH_S", 0.3), ("hub.LINGER_S", 0.2), ("hub.BEAT_S", 0.2),
+        ("hearing.SILENCE_S", 0.3),
+    ):  # fmt: skip
+        monkeypatch.setattr(f"sessions_app.live.{name}", short)
+    tab = Watcher(world.owner)
+    with redis.Redis.from_url(redis_url) as client:
+        client.config_set("timeout", 1)  # connections without traffic are closed
+        try:
+            async with only_the_bell(redis_url, monkeypatch) as another, watching(another, world, tab):
+                missed, lost = counters.gaps_missed, counters.bell_lost
+                head, beats = tab.seqs()[-1], len(tab.frames("beat"))
+                client.set("not-renewed", 1, ex=3)
+                await until(lambda: not client.exists("not-renewed"), "three times as long as anything lasts")
+                assert tab.seqs()[-1] == head, "idle all the while"
+                heads = {beat["head"] for beat in tab.frames("beat")[beats:]}
+                assert heads == {head}, "beats say so, by which silence is told from a quiet session"
+                people = await hub.people_of_sessions([world.session])
+                assert [person["name"] for person in people[world.session]] == ["ana"], "known elsewhere still"
+                await asyncio.to_thread(world.start)
+                await until(lambda: "TurnStarted" in [frame["type"] for frame in tab.frames("event")], "the turn")
+                assert (counters.gaps_missed, counters.bell_lost) == (missed, lost), "heard, not made up for"
+        finally:
+            client.config_set("timeout", 0)
 
 
 @pytest.mark.rule("A7", "L5")

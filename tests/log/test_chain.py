@@ -8,11 +8,12 @@ import psycopg
 import pytest
 
 from sessions_app import control
+from sessions_app.control import reports
 from sessions_app.engine import commands
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
 from sessions_app.log import chain
-from tests.support.world import World, person
+from tests.support.world import WORKER, World, person
 
 pytestmark = pytest.mark.usefixtures("database", "redis_url")
 Sql = psycopg.Connection[dict[str, Any]]
@@ -226,6 +227,32 @@ def test_background_processes_are_compared_with_the_log_and_rebuilt(world: World
         sql.execute(statement)
         found = [what for _, what in faults(world)]
         assert found == ["the table `background_process` differs from the fold of the log"], statement
+        assert [fault.what for fault in chain.rebuild(world.session)] == found
+        assert sql.execute(query).fetchall() == before
+        assert faults(world) == []
+
+
+@pytest.mark.rule("A2", "E7")
+def test_survivors_are_compared_with_the_log_and_rebuilt(world: World, sql: Sql) -> None:
+    left = {"ended": [], "surviving": [{"pid": 9, "command": "sleep"}], "background": []}
+    for call in ("a", "b", "c"):
+        world.start("go")
+        world.plan(call)
+        world.start_tool(call)
+        world.settle(call, "error", processes=left)
+        if call == "b":
+            reports.survivors_ended(world.session, world.loop, world.turn, call, left["surviving"], WORKER)
+        world.begin()
+        world.answer()
+        control.release(world.owner, world.session, new_id())
+    assert faults(world) == []
+    query = "SELECT loop, turn, call, worker, seq FROM survivor ORDER BY call"
+    before = sql.execute(query).fetchall()
+    assert [row["call"] for row in before] == ["a", "c"]
+    for statement in ("DELETE FROM survivor WHERE call = 'a'", "UPDATE survivor SET worker = turn"):
+        sql.execute(statement)
+        found = [what for _, what in faults(world)]
+        assert found == ["the table `survivor` differs from the fold of the log"], statement
         assert [fault.what for fault in chain.rebuild(world.session)] == found
         assert sql.execute(query).fetchall() == before
         assert faults(world) == []

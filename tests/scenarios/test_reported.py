@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import orjson
 import pytest
 
 from sessions_app import control
@@ -13,8 +14,10 @@ from sessions_app.log import db, read
 from sessions_app.models import Person
 from sessions_app.people.principals import Principal
 from sessions_app.people.tokens import create_token, principal_from_token
+from sessions_app.worker.models.backoff import ATTEMPTS
 from tests.support.model_server import ModelServer, ScriptedReply, Seen, call, fail, say, stall
 from tests.support.running import MODEL, Running
+from tests.support.stack import Stack
 from tests.support.waiting import stays_true, wait_until
 from tests.support.world import person
 
@@ -46,19 +49,33 @@ def test_a_stop_of_the_wrong_session_says_that_nothing_ran_and_stops_nothing(ser
 @pytest.mark.scenario("D10")
 def test_a_waiting_message_sent_now_ends_the_turn_and_is_read_once(server: ModelServer) -> None:
     session = Running.create()
+    person("kim")
+    control.set_member(session.owner, session.id, new_id(), person="kim", role="observer")
     server.script([say("Long"), stall()], [say("On staging, then.")])
     session.submit("Deploy it.")
     session.until_saved("Long")
     item = session.submit("use the staging database")
+
+    def waits() -> list[list[str]]:
+        """What waits, as an owner and as an observer see it."""
+        seen = (read.snapshot(session.id, audience)["state"]["loops"].values() for audience in ("member", "observer"))
+        return [[entry["id"] for (loop,) in [loops] for entry in loop["inbox"]] for loops in seen]
+
     with pytest.raises(Refused) as refused:
         session.stop(then={"input": item}, reason="x" * 5000)
     assert refused.value.code == "too_large"
-    assert [entry["id"] for entry in primary(session)["inbox"]] == [item], "a refused stop leaves it where it was"
+    assert waits() == [[item], [item]], "a refused stop leaves it where it was"
     session.stop(then={"input": item}, queue="hold")
     session.until("TurnDone")
     assert told(server, "use the staging database") == 1
     assert session.events("TurnStarted")[1].data["input"] == item
     assert session.count("InputCancelled") == 0
+    assert waits() == [[], []]
+    frames = map(orjson.loads, read.events(session.id, audience="observer"))
+    fates = [frame["type"] for frame in frames if frame["data"].get("input") == item]
+    assert fates == ["InputQueued", "InputChanged", "TurnStarted"], (
+        "one message for an observer, too: moved, then taken"
+    )
 
 
 def primary(session: Running) -> Any:
@@ -84,6 +101,30 @@ def test_a_message_that_could_not_be_processed_stays_out_of_the_next_ones(server
     session.submit("message A")
     session.until("TurnDone", 3)
     assert told(server, "message A") == 1
+
+
+@pytest.mark.rule("B9", "F", "B3")
+@pytest.mark.scenario("D11")
+def test_a_queued_message_that_every_try_refused_leaves_no_trace_in_those_behind_it(server: ModelServer) -> None:
+    session = Running.create()
+    server.script(
+        [call("shell", command="until [ -e go ]; do sleep 0.05; done")], [say("It is there.")],
+        *([fail(500, retry_after=0)] for _ in range(ATTEMPTS)), [say("B it is.")], [say("C it is.")],
+    )  # fmt: skip
+    session.submit("Wait for it.")
+    session.until("ToolStarted")
+    item = session.submit("message A")
+    session.file("go").touch()
+    failed = session.until("TurnFailed")
+    assert len(server.requests) == 2 + ATTEMPTS and told(server, "message A") == 1
+    assert session.events("TurnStarted")[-1].data["input"] == item and failed.data["steps"] == 0
+    session.until_idle()
+    for number, text in enumerate(("message B", "message C"), 2):
+        session.submit(text)
+        session.until("TurnDone", number)
+        assert told(server, text) == 1
+        assert "message A" not in server.requests[-1].text
+    assert len(server.requests) == 4 + ATTEMPTS and session.count("TurnStarted") == 4
 
 
 @pytest.mark.rule("B9")
@@ -114,7 +155,9 @@ def test_a_stop_works_whatever_the_turn_is_doing(server: ModelServer, phase: str
     session.submit("Go.")
     wait_until(lambda: phase in [each["phase"] for each in read.phases(session.id)], phase, 60)
     assert session.stop()["stopped"]
-    assert session.events("TurnInterrupted")[-1].data["phase"] == phase
+    ends = session.events("TurnInterrupted")
+    assert ends[-1].data["phase"] == phase
+    assert {end.data["ended_by"] for end in ends} == {"worker"}, "it did not have to be fenced"
     gates = {event.data["reason"] for event in session.events("GateClosed")}
     assert gates == ({"stop"} if phase == "gate" else set())
 
@@ -149,7 +192,7 @@ def test_of_two_answers_the_first_counts_fifty_times(server: ModelServer) -> Non
     allowed = []
     for number in range(rounds):
         gate = session.until("GateOpened", number + 1).data["gate"]
-        start = threading.Barrier(2)
+        start = threading.Barrier(3)
 
         def press(who: Principal, decision: str, gate: str = gate, start: threading.Barrier = start) -> str:
             start.wait(10)
@@ -159,34 +202,56 @@ def test_of_two_answers_the_first_counts_fifty_times(server: ModelServer) -> Non
                 return f"{refused.code}: {refused.data['by']} {refused.data['decision']}"
             return decision
 
-        with ThreadPoolExecutor(2) as pool:
-            first, second = pool.submit(press, session.owner, "allow"), pool.submit(press, other, "deny")
-            outcomes = {first.result(), second.result()}
-        assert outcomes in ({"allow", "gate_closed: ana allow"}, {"deny", "gate_closed: ben deny"})
+        with ThreadPoolExecutor(3) as pool:  # ana clicks twice
+            pressed = [
+                pool.submit(press, who, decision)
+                for who, decision in ((session.owner, "allow"), (session.owner, "allow"), (other, "deny"))
+            ]
+            outcomes = sorted(each.result() for each in pressed)
+        late = "gate_closed: ana allow" if "allow" in outcomes else "gate_closed: ben deny"
+        assert outcomes == sorted(["allow" if "allow" in outcomes else "deny", late, late])
         allowed += [str(number)] if "allow" in outcomes else []
     session.until("TurnDone")
     assert session.file("log").read_text().split() == allowed if allowed else not session.file("log").exists()
     with db.cursor("read") as cur:
         row = cur.execute(
-            "SELECT count(*) FROM audit WHERE session = %s AND outcome = 'gate_not_found'", (session.id,)
+            "SELECT count(*) FROM audit WHERE session = %s AND outcome = 'gate_closed'", (session.id,)
         ).fetchone()
-    assert row == (rounds,), "each late answer is in the audit"
+    assert row == (2 * rounds,), "each late answer is in the audit"
 
 
 @pytest.mark.rule("H2")
 @pytest.mark.scenario("D42")
-def test_a_question_of_a_stopped_turn_is_gone_and_a_late_answer_is_told_calmly(server: ModelServer) -> None:
-    session = Running.create(mode="ask")
+def test_a_question_of_a_stopped_turn_is_gone_and_a_late_answer_is_told_calmly(
+    server: ModelServer, worker: Stack
+) -> None:
+    session, ben = Running.create(mode="ask"), person("ben")
+    control.set_member(session.owner, session.id, new_id(), person="ben", role="owner")
     server.script([call("shell", command="touch made")], [say("Here.")])
     session.submit("Do it.")
     gate = session.until("GateOpened").data["gate"]
-    session.stop()
-    with pytest.raises(Refused) as refused:
-        control.resolve(session.owner, session.id, new_id(), gate, decision="allow")
-    assert (refused.value.code, refused.value.data["reason"]) == ("gate_closed", "stop")
-    assert not session.file("made").exists()
-    session.submit("Are you there?")
+
+    def allow() -> Refused:
+        with pytest.raises(Refused) as refused:
+            control.resolve(ben, session.id, new_id(), gate, decision="allow")
+        assert refused.value.code == "gate_closed"
+        return refused.value
+
+    worker.freeze_worker()  # so that the stop is asked for, and the turn has not ended
+    try:
+        receipt = control.interrupt(session.owner, session.id, new_id())
+        assert "being stopped" in allow().detail
+        assert session.count("TurnInterrupted") == 0
+        session.submit("Are you there?", ben)
+    finally:
+        worker.thaw_worker()
+    assert control.wait_stopped(session.id, receipt, 30)["stopped"]
+    assert allow().data["reason"] == "stop"
+    [closed], [end] = session.events("GateClosed"), session.events("TurnInterrupted")
+    assert (closed.data["gate"], closed.data["reason"], closed.turn) == (gate, "stop", end.turn)
+    assert (end.actor.name, end.data["gates"]) == ("ana", [gate])
     session.until("TurnDone")
+    assert not session.file("made").exists() and session.count("ToolStarted") == 0
 
 
 @pytest.mark.rule("G3", "E1", "E7")
@@ -208,6 +273,15 @@ def test_sub_agents_end_with_their_parent_and_do_not_finish_their_work(server: M
     stays_true(lambda: not session.file("file").exists(), "the file not written", 2.5)
     loops = read.snapshot(session.id)["state"]["loops"]
     assert [loop["status"] for loop in loops.values()] == ["idle"], "no running node"
+    *children, parent = session.events("TurnInterrupted")  # children first
+    assert [end.turn for end in children] != [] and {end.turn for end in (*children, parent)} == set(outcome["turns"])
+    for end in children:
+        assert end.loop != parent.loop and end.data["request"] == parent.data["request"]
+        assert [end.data[key] for key in ("cause", "ended_by", "phase")] == ["person", "worker", "tool"]
+        assert "sleep 2" in " ".join(each["command"] for each in end.data["processes"]["ended"])
+        assert end.data["processes"]["surviving"] == []
+    calls = [event for event in session.events("ToolSettled") if event.loop == parent.loop]
+    assert [event.data["outcome"] for event in calls] == ["interrupted", "interrupted"]
 
 
 @pytest.mark.rule("A5", "E8", "B7", "C3")

@@ -3,7 +3,9 @@
 import re
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
@@ -39,6 +41,7 @@ def test_an_endless_command_and_its_escaped_child_are_dead_and_the_history_stays
         listed = " ".join(process["command"] for process in terminal.data["processes"]["ended"])
         assert "date >> f" in listed and "date >> g" in listed
         assert terminal.data["processes"]["surviving"] == [] and terminal.data["steps_kept"] == 1
+        assert terminal.data["ended_by"] == "worker"
     server.script([say("Hello.")])
     session.submit("hello")
     session.until("TurnDone")
@@ -100,6 +103,7 @@ def test_a_streaming_reply_is_cut_off_its_connection_closed_and_its_text_kept_fo
     terminal = session.events("TurnInterrupted")[0]
     cut = terminal.data["cut_off"]["text"]
     assert words.startswith(cut) and len(cut.split()) >= 30 and terminal.data["phase"] == "model"
+    assert terminal.data["ended_by"] == "worker"
     assert abs(terminal.data["usage"]["output_tokens"] - len(cut) / 4) < 2
     stays_true(lambda: server.requests[0].sent_tokens == sent, "the count of sent tokens", 0.3)
     session.submit("Go on.")
@@ -107,17 +111,31 @@ def test_a_streaming_reply_is_cut_off_its_connection_closed_and_its_text_kept_fo
     assert "too long" in server.requests[-1].last.text and "w1 w2" not in server.requests[-1].text
 
 
-@pytest.mark.rule("E6")
+@pytest.mark.rule("E6", "E8")
 @pytest.mark.scenario("D43")
-def test_a_stop_cuts_a_back_off_short(server: ModelServer) -> None:
+def test_a_stop_cuts_the_third_of_four_growing_waits_short_and_the_model_is_not_asked_again(
+    server: ModelServer,
+) -> None:
     session = Running.create()
-    server.script([fail(429, retry_after=30)])
+    server.script(*([fail(429, retry_after=wait_s)] for wait_s in (2, 4, 8, 16)), [say("Too late.")])
     session.submit("Ask.")
-    wait_until(lambda: any(p["phase"] == "retry" for p in read.phases(session.id)), "the back-off")
-    session.stop(queue="hold")
-    terminal = session.events("TurnInterrupted")[0]
-    assert terminal.data["phase"] == "retry" and terminal.data["settled_ms"] < 10_000
-    assert len(server.requests) == 1
+
+    def next_try_s() -> float | None:
+        """In how long the fourth attempt is due, while the third wait lasts."""
+        phases = [each for each in read.phases(session.id) if (each["phase"], each["attempt"]) == ("retry", 4)]
+        return (datetime.fromisoformat(phases[0]["next_at"]) - datetime.now(UTC)).total_seconds() if phases else None
+
+    wait_until(lambda: (left := next_try_s()) is not None and left <= 7, "a second of the wait of eight")
+    due = time.monotonic() + 8
+    assert session.stop(queue="hold")["stopped"] is True
+    session.until_idle()
+    assert len(server.requests) == 3
+    [terminal] = session.events("TurnInterrupted")
+    assert (terminal.data["phase"], terminal.data["ended_by"], terminal.data["cause"]) == ("retry", "worker", "person")
+    assert terminal.data["settled_ms"] < 4000, "seven seconds of the wait were left"
+    assert session.count("InterruptRequested") == 1
+    wait_until(lambda: time.monotonic() > due, "the time of the next try")
+    assert len(server.requests) == 3 and session.count("TurnStarted") == 1
 
 
 ENDS = ("TurnDone", "TurnInterrupted", "TurnFailed")

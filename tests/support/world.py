@@ -109,8 +109,8 @@ class World:
         self.plan(call, command=command)
         return str(self.start_tool(call, commands.Effect("command", command), command)["gate"])
 
-    def settle(self, call: str, outcome: Any = "ok", output: str = "") -> dict[str, Any]:
-        settlement = commands.Settlement(outcome, output)
+    def settle(self, call: str, outcome: Any = "ok", output: str = "", **more: Any) -> dict[str, Any]:
+        settlement = commands.Settlement(outcome, output, **more)
         return self.report(commands.SettleTool(self.turn, self.epoch, self.step, call, settlement))
 
     def end(self, **fields: Any) -> dict[str, Any]:

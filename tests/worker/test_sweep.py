@@ -11,12 +11,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from sessions_app.ids import new_id
-from sessions_app.log import db, stream
+from sessions_app.log import db, phases, stream
 from sessions_app.worker import sweep as module
 from sessions_app.worker.place import place
 from sessions_app.worker.sweep import Sweep
+from tests.support.frost import frost
 from tests.support.waiting import wait_until
 from tests.support.world import WORKER, World
 from tests.worker.wardens import alive, new_token
@@ -213,6 +215,70 @@ def test_each_turn_lists_its_own_processes(tmp_path: Path) -> None:
         assert alive(token) == []
     for sleep in sleeps:
         sleep.wait()
+
+
+@pytest.mark.rule("E7", "J6")
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("marked", [True, False])
+def test_the_later_end_of_what_outlived_its_kill_is_told_once_where_its_lost_worker_was(
+    tmp_path: Path, marked: bool
+) -> None:
+    world, token = World.create(), new_token()
+    world.start()
+    world.plan("a")
+    world.start_tool("a")
+    marks = {"STEERWEB_WORKER": WORKER, "STEERWEB_TURN": world.turn, "STEERWEB_CALL": "a"} if marked else {}
+    sleep = subprocess.Popen(["/bin/sleep", token], env=marks, cwd=tmp_path)
+    left = [{"pid": sleep.pid, "command": f"/bin/sleep {token}"}]
+    world.settle("a", "error", processes={"ended": [], "surviving": left, "background": []})
+    world.begin()
+    world.answer()
+    with frost(sleep.pid) as thaw:
+        Sweep().look()
+        assert not world.events("ProcessesEnded"), "its worker lives, and tells by itself"
+        phases.retire(WORKER)
+        lose()
+        Sweep().look()
+        assert not world.events("ProcessesEnded"), "it lives"
+        thaw()
+        sleep.kill()
+        sleep.wait()
+    lose(where="elsewhere")
+    Sweep().look()
+    assert not world.events("ProcessesEnded"), "nobody can tell from here"
+    lose()
+    for _ in range(2):
+        Sweep().look()
+        [ended] = world.events("ProcessesEnded")
+        assert (ended.actor.kind, ended.turn, ended.data["call"]) == ("system", world.turn, "a")
+        assert ended.data["processes"]["ended"] == left
+    phases.retire(WORKER)
+    with db.cursor("read") as cur:
+        assert cur.execute("SELECT 1 FROM worker").fetchone() is None, "nothing of it is left to look for"
+
+
+@pytest.mark.rule("J6", "E13", "E7")
+@pytest.mark.usefixtures("impatient")
+def test_a_background_process_that_outlived_its_lost_worker_stays_listed_wherever_the_sweep_is() -> None:
+    world = World.create()
+    world.start()
+    world.plan("a")
+    world.start_tool("a")
+    served = [{"pid": 9, "command": "serve"}]
+    world.settle("a", "ok", processes={"ended": [], "surviving": [], "background": served})
+    world.begin()
+    world.answer()
+    with db.cursor("write") as cur:
+        cur.execute(
+            """INSERT INTO warden_report (worker, turn, call, epoch, processes, output, reason)
+               VALUES (%s, %s, 'a', 0, %s, '', 'worker_died')""",
+            (WORKER, world.turn, Jsonb({"ended": [], "surviving": served})),
+        )
+    lose(where="elsewhere")
+    Sweep().look()
+    [told] = world.events("ProcessesEnded")
+    assert (told.data["processes"]["ended"], told.data["processes"]["surviving"]) == ([], served)
+    assert [each["call"] for each in world.state()["background"]] == ["a"]
 
 
 @pytest.mark.rule("J1", "A4")

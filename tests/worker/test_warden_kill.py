@@ -1,11 +1,9 @@
 """A kill reaches everything a call started, whatever that does to get away (E7), and says truthfully what it did."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,10 +12,9 @@ import pytest
 from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.census import kill_marked
 from sessions_app.worker.warden.shapes import SurvivorsNews
+from tests.support.frost import frost
 from tests.support.waiting import stays_true, wait_until
 from tests.worker.wardens import ESCAPE, ESCAPED, MODES, alive, guarded, new_token, until
-
-FREEZER = Path("/sys/fs/cgroup/freezer")
 
 
 @pytest.fixture(params=MODES, autouse=True)
@@ -202,35 +199,20 @@ async def test_one_turn_of_a_worker_can_be_killed_alone(tmp_path: Path) -> None:
         await bystander.stop()
 
 
-@pytest.fixture
-def frozen_group() -> Iterator[Path]:
-    """A group whose processes can be kept from dying: what survives SIGKILL in earnest is a stuck disk, not this."""
-    if not (FREEZER / "tasks").exists() or os.geteuid() != 0:
-        pytest.skip("no freezer here")
-    group = FREEZER / f"steerweb-{new_token()}"
-    group.mkdir()
-    yield group
-    (group / "freezer.state").write_text("THAWED")
-    with contextlib.suppress(OSError):
-        group.rmdir()
-
-
 @pytest.mark.rule("E7")
-async def test_a_survivor_is_named_and_its_later_end_too(tmp_path: Path, frozen_group: Path) -> None:
+async def test_a_survivor_is_named_and_its_later_end_too(tmp_path: Path) -> None:
     token = new_token()
     async with guarded(tmp_path, grace_s=0.2) as ward:
         call = await ward.sh(f"sleep {token} & wait")
         wait_until(lambda: alive(token), "the sleep")
         [pid] = alive(token)
-        (frozen_group / "tasks").write_text(str(pid))
-        (frozen_group / "freezer.state").write_text("FROZEN")
-        wait_until(lambda: (frozen_group / "freezer.state").read_text().strip() == "FROZEN", "the frost")
-        end = await call.stop()
-        assert [(process.pid, process.command) for process in end.surviving] == [(pid, f"sleep {token}")]
-        assert pid not in [process.pid for process in end.ended]
-        assert ward.survivors_ended == []
-        (frozen_group / "freezer.state").write_text("THAWED")
-        await until(lambda: ward.survivors_ended, "the news of the survivor's end")
+        with frost(pid) as thaw:
+            end = await call.stop()
+            assert [(process.pid, process.command) for process in end.surviving] == [(pid, f"sleep {token}")]
+            assert pid not in [process.pid for process in end.ended]
+            assert ward.survivors_ended == []
+            thaw()
+            await until(lambda: ward.survivors_ended, "the news of the survivor's end")
         [news] = ward.survivors_ended
         [spec] = ward.specs
         assert news == SurvivorsNews(spec.session, spec.loop, spec.turn, "call_1", end.surviving)

@@ -3,9 +3,11 @@
 import os
 import signal
 import time
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from sessions_app.engine.text import clean
+from sessions_app.log.secrets import mask
 from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.procfs import Stat
 from sessions_app.worker.warden.shapes import Process, Processes
@@ -15,21 +17,28 @@ _LOOK_S: Final = 0.01
 _HUNT_S: Final = 0.05
 
 
-def kill_marked(worker_id: str, turn: str | None = None) -> Processes:
+def kill_marked(
+    worker_id: str, turn: str | None = None, call: str | None = None, *, for_s: float = KILL_S
+) -> Processes:
     """Kill everything that carries the worker's marker or descends from what does, and say what ended and what did not.
 
-    With `turn` only what also carries that turn's marker: the worker may live and have other turns (E9).
-    Blocks for up to 3 s. Spares the caller and what it descends from. Sees only processes whose environment this user
-    may read, so the proof holds for workers of the same user, or as root.
+    With `turn` only what also carries that turn's marker: the worker may live and have other turns (E9); with `call`
+    only what carries that call's, too. Blocks for up to `for_s`; 0: looks once. Spares the caller and what it descends
+    from. Sees only processes whose environment this user may read, so the proof holds for workers of the same user, or
+    as root.
     """
     marks = {f"STEERWEB_WORKER={worker_id}".encode()}
     if turn is not None:
         marks.add(f"STEERWEB_TURN={turn}".encode())
+    if call is not None:
+        marks.add(f"STEERWEB_CALL={call}".encode())
     named: dict[tuple[int, int], Process] = {}
-    deadline = time.monotonic() + KILL_S
+    roles: dict[tuple[int, int], bytes | None] = {}
+    deadline = time.monotonic() + for_s
     while True:
-        left = _marked(marks)
-        roles = {stat.identity: _role(stat) for stat in left}
+        left = _marked(marks, roles.keys())
+        for stat in left:
+            roles.setdefault(stat.identity, _role(stat))
         for stat in left:
             if roles[stat.identity] is None:
                 named.setdefault(stat.identity, Process(stat.pid, clean(procfs.command(stat.pid))[0]))
@@ -43,6 +52,12 @@ def kill_marked(worker_id: str, turn: str | None = None) -> Processes:
         ended=tuple(process for identity, process in named.items() if identity not in still),
         surviving=tuple(process for identity, process in named.items() if identity in still),
     )
+
+
+def is_there(named: Mapping[str, Any]) -> bool:
+    """Whether a process that was named as `{pid, command}` lives still; a later one with its pid has other words."""
+    stat = procfs.read_stat(int(named["pid"]))
+    return stat is not None and stat.alive and mask(clean(procfs.command(stat.pid))[0]) == named["command"]
 
 
 def _role(stat: Stat) -> bytes | None:
@@ -60,10 +75,13 @@ def _end(stat: Stat, role: bytes | None) -> None:
         procfs.kill_below(stat.pid, _HUNT_S)
 
 
-def _marked(marks: set[bytes]) -> list[Stat]:
-    """What carries the marks and what descends from it; parents first as far as pids tell: none sees a child go."""
+def _marked(marks: set[bytes], seen: Collection[tuple[int, int]]) -> list[Stat]:
+    """What carries the marks and what descends from it; parents first as far as pids tell: none sees a child go.
+
+    Also what was `seen` before: a process that is dying has no marks any more, and may wait for one below it.
+    """
     table = procfs.scan()
-    marked = {pid for pid in table if marks <= procfs.environment(pid)}
+    marked = {pid for pid, stat in table.items() if stat.identity in seen or marks <= procfs.environment(pid)}
     spared, pid = set[int](), os.getpid()
     while pid in table and pid not in spared:
         spared.add(pid)
