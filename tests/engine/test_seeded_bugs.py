@@ -318,5 +318,6 @@ def test_the_generated_histories_find_a_bug_put_in_on_purpose(
         max_examples=EXAMPLES, stateful_step_count=30, deadline=None, derandomize=True, database=None, print_blob=False,
         phases=[Phase.generate], suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
     )  # fmt: skip
-    with pytest.raises((AssertionError, ValueError, KeyError, StopIteration, pytest.fail.Exception), match=says or None):
+    found_by = (AssertionError, ValueError, KeyError, StopIteration, pytest.fail.Exception)
+    with pytest.raises(found_by, match=says or None):
         run_state_machine_as_test(Session, settings=found)
