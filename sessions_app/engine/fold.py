@@ -81,7 +81,7 @@ def _loop_started(state: State, event: Event) -> State:
     )
     since = event.at_ms if parent.turn.asked_ms is None else parent.turn.asked_ms
     turn = replace(parent.turn, calls=calls, asked_ms=since)  # what it waits for counts as its delegates' work (B7)
-    state = state.with_loop(replace(parent, turn=turn)).with_loop(replace(loop, limits=parent.limits))
+    state = state.with_loop(replace(parent, turn=turn)).with_loop(replace(loop, limits=turn.limits))
     for above in state.ancestors(state.loops[loop.id]):
         if above.turn is not None:
             counted = replace(above.turn, delegates=above.turn.delegates + 1)
@@ -167,7 +167,7 @@ def _turn_started(state: State, event: Event) -> State:
     loop, data = _loop(state, event), event.data
     opening = next(entry for entry in loop.inbox if entry.id == data["input"])
     turn = Turn(event.turn or "", data["index"], opening, data["worker"], data["epoch"], event.at_ms, mode=loop.mode)
-    turn = replace(turn, limits=loop.limits)
+    turn = replace(turn, model=loop.model, limits=loop.limits)
     loop = replace(
         loop,
         status="running",

@@ -114,12 +114,13 @@ class Turn:
 
     `step` is the number of the model call that is due or under way; `calls` is None unless that step is planned; `kept`
     counts committed steps; `mark` is the request that ends it (E2); `survivors` are those not known to have ended;
-    `mode` is the strictest since the step began (I1); `limits` are what differs from the default budgets (B7), which
-    `cost` in dollars (`unpriced`: and steps whose price is not known) and the time outside gates count against;
-    `asked_ms` is since when it has waited for an answer or a worker. `planned` is the last planned step, whose last
-    call was asked for `repeats` times in a row; `delegates` counts all that were started below it (G4); `attempt` is
-    the next model call's, where one was dropped (L2). What delegates have used, their time and their steps too
-    (`steps_below`), and what survived them is the turn's own, once they have ended.
+    `mode` is the strictest since the step began (I1); `model` and `limits` are those it started with, and its
+    delegates', too (I1); `limits` are what differs from the default budgets (B7), which `cost` in dollars (`unpriced`:
+    and steps whose price is not known) and the time outside gates count against; `asked_ms` is since when it has waited
+    for an answer or a worker. `planned` is the last planned step, whose last call was asked for `repeats` times in a
+    row; `delegates` counts all that were started below it (G4); `attempt` is the next model call's, where one was
+    dropped (L2). What delegates have used, their time and their steps too (`steps_below`), and what survived them is
+    the turn's own, once they have ended.
     """
 
     id: str
@@ -139,6 +140,7 @@ class Turn:
     survivors: tuple[Survivors, ...] = ()
     unknown: bool = False
     mode: Mode = "auto"
+    model: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
     unpriced: bool = False
     waited_ms: int = 0

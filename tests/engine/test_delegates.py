@@ -884,3 +884,27 @@ def test_what_nobody_knows_of_a_lost_delegate_s_processes_its_parent_s_end_says_
     memory.answer("Then without.")
     (done,) = memory.data("TurnDone")
     assert done["processes"] == {"ended": [], "surviving": [], "unknown": True}
+
+
+@pytest.mark.rule("I1")
+def test_what_changes_from_the_next_turn_on_is_none_of_the_delegates_of_the_running_one() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(None, limits={"steps": 9}), ANA)
+    memory.start()
+    memory.do(c.ChangeLoop(None, model="other:", limits={"steps": 2}), ANA)
+    memory.plan_delegates("d")
+    memory.at = child = memory.delegate("d")
+    assert memory.data("LoopStarted")[-1]["model"] == "demo:"
+    memory.resume()
+    assert memory.turn.limits == {"steps": 9}
+    memory.answer("found")
+    memory.at = LOOP
+    assert memory.closed(child) and memory.begin()["step"] == 2
+    memory.answer()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate("d")
+    assert memory.data("LoopStarted")[-1]["model"] == "other:"
+    memory.resume()
+    assert memory.turn.limits == {"steps": 2}
+    check(memory)

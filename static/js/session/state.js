@@ -14,7 +14,7 @@
  * @typedef {{ id: string, kind: string, tool: string, seq: number }} Rule
  * @typedef {{ id: string, index: number, opening: Input, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
- *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], unknown: boolean, mode: string, limits: Record<string, number>,
+ *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], unknown: boolean, mode: string, model: string, limits: Record<string, number>,
  *   unpriced: boolean, waited_ms: number, asked_ms: number | null, planned: number | null, repeats: number,
  *   delegates: number, steps_below: number, attempt: number }} Turn
  * @typedef {{ call: string, turn: string, seq: number, at_ms: number, worker: string,
@@ -236,7 +236,7 @@ const RULES = {
     if (!parent?.turn) return withLoop(state, made);
     const calls = (parent.turn.calls || []).map((call) => (call.call === data.call ? { ...call, child: made.id } : call));
     const turn = { ...parent.turn, calls, asked_ms: parent.turn.asked_ms ?? Date.parse(at) }; // its delegates' work counts instead (B7)
-    let next = withLoop(withLoop(state, { ...parent, turn }), { ...made, limits: parent.limits });
+    let next = withLoop(withLoop(state, { ...parent, turn }), { ...made, limits: turn.limits });
     for (let above = next.loops[parent.id]; above; above = next.loops[above.parent || ""]) {
       if (above.turn) next = withLoop(next, { ...above, turn: { ...above.turn, delegates: above.turn.delegates + 1 } });
     }
@@ -282,7 +282,7 @@ const RULES = {
     const turn = {
       id: event.turn || "", index: data.index, opening, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
       step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], unknown: false, mode: loopOf(state, event).mode,
-      limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
+      model: loopOf(state, event).model, limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
       delegates: 0, steps_below: 0, attempt: 1,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
