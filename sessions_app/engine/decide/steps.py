@@ -8,6 +8,7 @@ said as it ended (C4). From the mark on, only `EndTurn` ends the turn.
 from sessions_app.engine.commands import (
     BeginStep,
     Claim,
+    EndTurn,
     Fail,
     FinishModel,
     HandOver,
@@ -16,9 +17,10 @@ from sessions_app.engine.commands import (
     StartTool,
 )
 from sessions_app.engine.decide import delegates
+from sessions_app.engine.decide.budgets import used_up
 from sessions_app.engine.decide.context import Context, Decision, held_turn
 from sessions_app.engine.decide.course import Course
-from sessions_app.engine.decide.ending import end_below, finish, holding, settle_rest
+from sessions_app.engine.decide.ending import end_below, finish, holding, interrupted, settle_rest
 from sessions_app.engine.decide.fates import fates
 from sessions_app.engine.decide.gates import ask, closed, judge
 from sessions_app.engine.decide.inputs import folded
@@ -80,11 +82,20 @@ def hand_over(state: State, command: HandOver, context: Context) -> Decision:
 def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
     """The safe point before the next model call: all pending steers, oldest first, then the folding inputs (B3, D3).
 
-    `budgets.begin_step` is asked first; a marked turn, and one in the middle of a step, gets no further.
+    None of it where a budget is used up: that ends the turn (B7). `left_ms` is how long it may work on, waits apart.
     """
     loop, turn = held_turn(state, command.turn, command.epoch)
+    if turn.mark is not None:
+        return MARKED
+    if turn.calls is not None:
+        raise Refused("invalid", "Calls of the last step have not settled.")
+    which = used_up(state, loop, context.now_ms)
+    if which is not None:
+        course = Course(state, context)
+        interrupted(course, loop.id, EndTurn(turn.id, turn.epoch, "worker", "budget", which=which))
+        return course.decision({"marked": False, "outcome": "interrupted"})
     landing = (*delivered(loop, turn, turn.step), *folded(loop, turn, turn.step))
-    return Decision(landing, {"marked": False, "step": turn.step})
+    return Decision(landing, {"marked": False, "step": turn.step, "left_ms": left_ms(turn, context.now_ms)})
 
 
 def finish_model(state: State, command: FinishModel, context: Context) -> Decision:
