@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from sessions_app.engine.errors import Refused
-from sessions_app.engine.state import Turn, active_ms
 from sessions_app.engine.text import clean
 
 INPUT_BYTES: Final = 1024 * 1024
@@ -54,8 +53,3 @@ def check_budgets(limits: Mapping[str, object]) -> None:
 def budgets(limits: Mapping[str, float]) -> dict[str, float]:
     """The whole of the budgets, where `limits` says what differs from the defaults."""
     return {**BUDGETS, **limits}
-
-
-def left_ms(turn: Turn, now_ms: int) -> int:
-    """How long a turn may work on (B7)."""
-    return round(budgets(turn.limits)["wall_s"] * 1000) - active_ms(turn, now_ms)

@@ -17,7 +17,7 @@ from sessions_app.engine.commands import (
     StartTool,
 )
 from sessions_app.engine.decide import delegates
-from sessions_app.engine.decide.budgets import used_up
+from sessions_app.engine.decide.budgets import left_ms, used_up
 from sessions_app.engine.decide.context import Context, Decision, held_turn
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import end_below, finish, holding, interrupted, settle_rest
@@ -28,7 +28,7 @@ from sessions_app.engine.decide.settling import FORBIDDEN, NOT_RUN_URGENT, not_r
 from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
-from sessions_app.engine.limits import budgets, left_ms
+from sessions_app.engine.limits import budgets
 from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, final_cost, total_cost, with_cost
 from sessions_app.engine.text import clean_json
 
@@ -42,7 +42,9 @@ def claim(state: State, command: Claim, context: Context) -> Decision:
         return Decision((), {"claimed": False})
     epoch, index, turn, entry = loop.epoch + 1, loop.turns + 1, loop.turn, loop.next_input()
     if turn is not None:
-        return _resume(loop, turn, command, epoch, context) if command.resume else Decision((), {"claimed": False})
+        return (
+            _resume(state, loop, turn, command, epoch, context) if command.resume else Decision((), {"claimed": False})
+        )
     assert entry is not None
     data = {"index": index, "input": entry.id, "worker": command.worker, "epoch": epoch}
     return Decision(
@@ -51,12 +53,12 @@ def claim(state: State, command: Claim, context: Context) -> Decision:
     )
 
 
-def _resume(loop: Loop, turn: Turn, command: Claim, epoch: int, context: Context) -> Decision:
+def _resume(state: State, loop: Loop, turn: Turn, command: Claim, epoch: int, context: Context) -> Decision:
     """The same turn, where it was left (J4). `left_ms`: how long it may work on (B7)."""
     resumed = Draft("TurnResumed", {"worker": command.worker, "epoch": epoch}, loop.id, turn.id, turn.step)
     receipt = {
         "claimed": True, "turn": turn.id, "epoch": epoch, "step": turn.step, "index": turn.index, "resumed": True,
-        "delegated": [call.call for call in turn.delegated()], "left_ms": left_ms(turn, context.now_ms),
+        "delegated": [call.call for call in turn.delegated()], "left_ms": left_ms(state, loop, context.now_ms),
         "attempt": turn.attempt,
     }  # fmt: skip
     return Decision((resumed,), receipt)
@@ -95,7 +97,7 @@ def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
         interrupted(course, loop.id, EndTurn(turn.id, turn.epoch, "worker", "budget", which=which))
         return course.decision({"marked": False, "outcome": "interrupted"})
     landing = (*delivered(loop, turn, turn.step), *folded(loop, turn, turn.step))
-    return Decision(landing, {"marked": False, "step": turn.step, "left_ms": left_ms(turn, context.now_ms)})
+    return Decision(landing, {"marked": False, "step": turn.step, "left_ms": left_ms(state, loop, context.now_ms)})
 
 
 def finish_model(state: State, command: FinishModel, context: Context) -> Decision:
@@ -194,7 +196,10 @@ def _find_call(turn: Turn, step: int, call_id: str) -> Call:
 
 
 def start_tool(state: State, command: StartTool, context: Context) -> Decision:
-    """The intent of one call, unless a stop or an urgent steer came first: then the unstarted ones do not run (D5)."""
+    """The intent of one call, unless a stop or an urgent steer came first: then the unstarted ones do not run (D5).
+
+    `left_ms` is how long the turn may work on from here: it has waited before, or its delegates have worked (B7).
+    """
     loop, turn = held_turn(state, command.turn, command.epoch)
     if turn.mark is not None:
         return MARKED
@@ -218,7 +223,8 @@ def start_tool(state: State, command: StartTool, context: Context) -> Decision:
     data = {"call": call.call, "tool": call.tool, "arguments": command.arguments}
     if rule is not None:
         data["rule"] = rule  # every call that a person let run says who and by what (H3)
-    return Decision((Draft("ToolStarted", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "started"})
+    receipt = {"marked": False, "outcome": "started", "left_ms": left_ms(state, loop, context.now_ms)}
+    return Decision((Draft("ToolStarted", data, loop.id, turn.id, turn.step),), receipt)
 
 
 def _is_next(turn: Turn, call: Call, command: StartTool) -> bool:
