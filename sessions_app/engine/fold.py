@@ -21,6 +21,7 @@ from sessions_app.engine.state import (
     Turn,
     active_ms,
     add_usage,
+    known_cost,
     stricter,
     with_cost,
     without,
@@ -405,7 +406,7 @@ def _turn_failed(state: State, event: Event) -> State:
 
 def _turn_ended(state: State, event: Event) -> State:
     loop = _loop(state, event)
-    cut_off = 0.0 if loop.turn is None else (event.data.get("cost") or 0.0) - (loop.turn.cost or 0.0)
+    cut_off = 0.0 if loop.turn is None else (known_cost(event.data) or 0.0) - (loop.turn.cost or 0.0)
     if cut_off > 0:  # a model call that has no reply was paid for all the same
         state = _spend(state, event, cut_off)
     state = _rolled_up(state.with_loop(replace(loop, turn=None)), loop, event)
@@ -421,7 +422,11 @@ def _rolled_up(state: State, loop: Loop, event: Event) -> State:
         return state
     data, turn = event.data, parent.turn
     if data["usage"] or loop.turn.unpriced:
-        turn = with_cost(replace(turn, usage=add_usage(turn.usage, data["usage"])), data.get("cost"))
+        turn = replace(
+            turn, usage=add_usage(turn.usage, data["usage"]), unpriced=turn.unpriced or data.get("cost") is None
+        )
+    if (known := known_cost(data)) is not None:
+        turn = with_cost(turn, known)
     turn = replace(
         turn,
         survivors=(*turn.survivors, *loop.turn.survivors),

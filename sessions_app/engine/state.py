@@ -307,14 +307,25 @@ def with_cost(turn: Turn, cost: float | None) -> Turn:
     return replace(turn, cost=(turn.cost or 0.0) + cost)
 
 
-def total_cost(turn: Turn) -> float | None:
-    """What the turn has cost in dollars; None where a price is not known, which is not nothing."""
-    return None if turn.unpriced else turn.cost
+def costs(turn: Turn) -> dict[str, float | None]:
+    """What a terminal says that the turn has cost in dollars: `cost`, which is None where a price is not known.
+
+    That is not nothing: beside it stands what is known, as `known_cost` (B7).
+    """
+    if not turn.unpriced:
+        return {"cost": turn.cost}
+    return {"cost": None} if turn.cost is None else {"cost": None, "known_cost": turn.cost}
 
 
-def final_cost(turn: Turn, usage: Mapping[str, int], cost: float | None) -> float | None:
-    """What a turn that ends without a last reply has cost, with the model call that was cut off, if `usage` says so."""
-    return total_cost(with_cost(turn, cost) if usage else turn)
+def final_costs(turn: Turn, usage: Mapping[str, int], cost: float | None) -> dict[str, float | None]:
+    """Those of a turn that ends without a last reply, with the model call that was cut off, if `usage` says so."""
+    return costs(with_cost(turn, cost) if usage else turn)
+
+
+def known_cost(terminal: Mapping[str, Any]) -> float | None:
+    """What is known of what a turn has cost, by its terminal."""
+    known: float | None = terminal.get("known_cost", terminal.get("cost"))
+    return known
 
 
 def add_usage(a: Mapping[str, int], b: Mapping[str, int] | None) -> dict[str, int]:

@@ -307,3 +307,34 @@ def test_a_cut_off_call_of_unknown_price_makes_the_total_unknown() -> None:
     memory.stop()
     memory.end(usage={"output_tokens": 5})
     assert memory.data("TurnInterrupted")[0]["cost"] is None
+    assert "known_cost" not in memory.data("TurnInterrupted")[0]
+
+
+@pytest.mark.rule("B7")
+@pytest.mark.parametrize("how", ["answer", "fail", "stop"])
+def test_beside_an_unknown_price_the_known_ones_count_on_for_those_above(how: str) -> None:
+    memory = limited(cost=1)
+    memory.plan_delegates("d", cost=0.1)
+    memory.at = memory.delegate("d")
+    memory.resume()
+    step(memory)
+    step(memory, cost=0.5)
+    turn = memory.turn
+    used: dict[str, Any] = {"usage": {"output_tokens": 5}, "cost": 0.25}
+    if how == "answer":
+        memory.answer(**used)
+    elif how == "fail":
+        memory.do(c.Fail(turn.id, turn.epoch, "x", "y", **used), WORKER)
+    else:
+        memory.stop(turn=turn.id)
+        memory.end(**used)
+    terminal = memory.data("TurnDone", "TurnFailed", "TurnInterrupted")[0]
+    assert (terminal["cost"], terminal["known_cost"]) == (None, 0.75)
+    memory.at = LOOP
+    assert memory.turn.unpriced and memory.turn.cost == pytest.approx(0.85)
+    assert memory.state.spent.cost == memory.state.spent.day_cost == pytest.approx(0.85)
+    memory.begin()
+    assert step(memory, cost=0.15)["outcome"] == "interrupted"
+    (end,) = [each for each in memory.data("TurnInterrupted") if each["cause"] == "budget"]
+    assert (end["which"], end["cost"], end["known_cost"]) == ("cost", None, 1.0)
+    check(memory)

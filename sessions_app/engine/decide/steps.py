@@ -29,7 +29,7 @@ from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import budgets
-from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, final_cost, total_cost, with_cost
+from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, costs, final_costs, with_cost
 from sessions_app.engine.text import clean_json
 
 MARKED = Decision((), {"marked": True})
@@ -176,7 +176,7 @@ def _answer(state: State, loop: Loop, turn: Turn, command: FinishModel, context:
     data = {
         "steps": turn.kept + 1,
         "usage": add_usage(turn.usage, command.usage),
-        "cost": total_cost(with_cost(turn, command.cost)),
+        **costs(with_cost(turn, command.cost)),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
         **holding(state, turn, context),
     }
@@ -277,7 +277,7 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
         "error": {"code": command.code, "detail": command.detail},
         "steps": turn.kept,
         "usage": add_usage(turn.usage, command.usage),
-        "cost": final_cost(turn, command.usage, command.cost),
+        **final_costs(turn, command.usage, command.cost),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
         **holding(state, turn, context),
     }

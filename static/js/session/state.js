@@ -181,14 +181,19 @@ function rolledUp(state, loop, event) {
   const parent = state.loops[loop.parent || ""];
   if (!parent?.turn || !loop.turn) return state;
   const { usage, cost = null } = event.data;
+  const known = knownCost(event.data);
   let turn = parent.turn;
   if (Object.keys(usage).length || loop.turn.unpriced) {
-    turn = { ...turn, usage: addUsage(turn.usage, usage), cost: cost === null ? turn.cost : (turn.cost || 0) + cost, unpriced: turn.unpriced || cost === null };
+    turn = { ...turn, usage: addUsage(turn.usage, usage), unpriced: turn.unpriced || cost === null };
   }
+  if (known !== null) turn = { ...turn, cost: (turn.cost || 0) + known };
   const waited_ms = turn.waited_ms - activeMs(loop.turn, Date.parse(event.at));
   const unknown = turn.unknown || Boolean(event.data.processes?.unknown);
   return withLoop(state, { ...parent, turn: { ...turn, waited_ms, unknown, survivors: [...turn.survivors, ...loop.turn.survivors], steps_below: turn.steps_below + loop.turn.kept + loop.turn.steps_below } });
 }
+
+/** What is known of what a turn has cost, by its terminal; `cost` is null where the price of a call is not known. @param {any} data @returns {number | null} */
+const knownCost = (data) => data.known_cost ?? data.cost ?? null;
 
 /** The cause of a stop by the kind of its actor, where nothing else is said (E8). @type {Record<string, string>} */
 const CAUSES = { person: "person", token: "token", agent: "token", admin: "admin", system: "closing" };
@@ -196,7 +201,7 @@ const CAUSES = { person: "person", token: "token", agent: "token", admin: "admin
 /** @param {State} state @param {LogEvent} event @returns {State} */
 function turnEnded(state, event) {
   const { turn } = loopOf(state, event);
-  const cutOff = turn ? (event.data.cost ?? 0) - (turn.cost ?? 0) : 0;
+  const cutOff = turn ? (knownCost(event.data) ?? 0) - (turn.cost ?? 0) : 0;
   const paidFor = cutOff > 0 ? spend(state, event, cutOff) : state; // a model call that has no reply was paid for all the same
   const next = rolledUp(changeLoop(paidFor, event, { turn: null }), loopOf(state, event), event);
   const running = new Set(Object.values(next.loops).map((loop) => loop.turn?.id));
