@@ -42,6 +42,18 @@ def test_a_stop_of_a_named_loop_says_so() -> None:
     assert memory.data("InterruptRequested")[0]["scope"] == LOOP
 
 
+@pytest.mark.rule("E1", "E2")
+@pytest.mark.parametrize("named", [None, LOOP])
+def test_a_stop_that_names_only_a_turn_is_one_of_that_turn_s_loop(named: str | None) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    child = memory.at = memory.delegate("d")
+    turn = memory.resume()
+    assert memory.stop(loop=named, turn=turn)["turns"] == [turn]
+    assert memory.data("InterruptRequested")[0]["scope"] == child
+
+
 @pytest.mark.rule("E2", "E8")
 @pytest.mark.parametrize(
     ("told", "expected"), [(None, "model"), ("model", "model"), ("retry", "retry"), ("tool", "model")]

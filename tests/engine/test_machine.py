@@ -332,6 +332,9 @@ class Session(RuleBasedStateMachine):
         began = receipt["turns"] or receipt["note"] == "not_started" or receipt.get("background")
         assert not receipt["accepted"] or began
         self.untouched(before, {top})
+        asked = self.memory.data("InterruptRequested")[-1:]
+        if asked and asked[0]["request"] == request:
+            assert asked[0]["scope"] == (top if scope or turn else "session"), "a stop says another reach than it has"
         if before.status == "open":
             self.stopped(before, request, keep, self.subtree(top, before))
 

@@ -47,9 +47,8 @@ def interrupt(state: State, command: Interrupt, context: Context) -> Decision:
         return _mark(state, command, context, targets)
     if running:
         return _join(state, command, context, running, targets)
-    waiting = [loop for loop in targets if loop.runnable()]
-    if waiting:
-        return _not_started(state, command, context, waiting)
+    if any(loop.runnable() for loop in targets):
+        return _not_started(state, command, context, targets)
     return _idle(state, command, context, targets)
 
 
@@ -125,11 +124,11 @@ def _addressed(state: State, command: Interrupt) -> Loop:
     return find_loop(state, command.loop) if found is None else found[0]
 
 
-def _requested(command: Interrupt, turns: list[str], queue: str, phases: dict[str, str]) -> Draft:
+def _requested(command: Interrupt, targets: list[Loop], queue: str, phases: dict[str, str]) -> Draft:
     data: dict[str, Any] = {
         "request": command.request,
-        "scope": "session" if command.loop is None else command.loop,
-        "turns": turns,
+        "scope": "session" if command.loop is None and command.turn is None else targets[-1].id,
+        "turns": list(phases),
         "queue": queue,
         "phases": phases,
     }
@@ -147,7 +146,7 @@ def _mark(state: State, command: Interrupt, context: Context, targets: list[Loop
     phases = {turn.id: phase_of(turn, context) for turn in fresh}
     queue = command.queue or state.settings.get("stop_queue", "run")
     course = Course(state, context)
-    course.add(_requested(command, list(phases), queue, phases))
+    course.add(_requested(command, targets, queue, phases))
     kills = _kills(command, targets)
     course.add(*_then(state, command, context, command.request), *kills, *_revoked(state, command, targets))
     end_given_back(course, targets)
@@ -178,15 +177,16 @@ def _join(state: State, command: Interrupt, context: Context, running: list[Turn
     return Decision(events, receipt, None if events else "joined")
 
 
-def _not_started(state: State, command: Interrupt, context: Context, waiting: list[Loop]) -> Decision:
+def _not_started(state: State, command: Interrupt, context: Context, targets: list[Loop]) -> Decision:
     """Nothing runs yet, but something would: hold it, unless the request itself said `run` (E11).
 
     A delegate that then has nothing left to run closes, unless a message was sent with the stop.
     """
+    waiting = [loop for loop in targets if loop.runnable()]
     queue = command.queue or "hold"
     spared = "" if command.then is None else command.then.input
     course = Course(state, context)
-    course.add(_requested(command, [], queue, {}))
+    course.add(_requested(command, targets, queue, {}))
     for loop in waiting:
         result = Aftermath(replace(loop, inbox=without(loop.inbox, spared)), context, held_by=command.request)
         dispose(result, queue)
@@ -194,7 +194,7 @@ def _not_started(state: State, command: Interrupt, context: Context, waiting: li
             result = Aftermath(loop, context)
             return_all(result, "loop_closed")
         course.add(*result.events)
-    kills = _kills(command, waiting)
+    kills = _kills(command, targets)
     course.add(*_then(state, command, context, None), *kills)
     for loop in waiting:
         now = course.state.loops.get(loop.id)
