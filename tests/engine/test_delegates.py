@@ -908,3 +908,20 @@ def test_what_changes_from_the_next_turn_on_is_none_of_the_delegates_of_the_runn
     memory.resume()
     assert memory.turn.limits == {"steps": 2}
     check(memory)
+
+
+@pytest.mark.rule("D10", "G5")
+def test_a_steer_that_names_a_delegate_s_turn_needs_no_loop_beside_it() -> None:
+    memory, (_, child) = family()
+    turn = memory.turn.id
+    receipt = memory.do(c.SendSteer("s", "left", turn=turn), BEN).receipt
+    assert receipt["lands"]["when"] == "safe_point"
+    assert [steer.for_turn for steer in memory.state.loops[child].steers] == [turn]
+    assert not memory.state.loops[LOOP].steers
+    refused = memory.refused(c.SendSteer("x", "left", loop=LOOP, turn=turn))
+    assert refused.code == "turn_mismatch", "another agent's turn than the one it names"
+    memory.stop(turn=turn)
+    assert memory.refused(c.SendSteer("x", "left", turn=turn)).code == "turn_mismatch"
+    memory.end()
+    assert memory.refused(c.SendSteer("x", "left", turn=turn)).code == "turn_mismatch"
+    check(memory)

@@ -71,6 +71,12 @@ def find_loop(state: State, loop_id: str | None) -> Loop:
     return loop
 
 
+def addressed(state: State, loop: str | None, turn: str | None) -> Loop:
+    """The named loop, or else that of the named turn where it runs, or the primary one; refuses as `find_loop` does."""
+    found = None if turn is None or loop is not None else state.turn(turn)
+    return find_loop(state, loop) if found is None else found[0]
+
+
 def held_turn(state: State, turn_id: str, epoch: int) -> tuple[Loop, Turn]:
     """The running turn that a report is about, if its worker still holds it; else `stale` (C1)."""
     found = state.turn(turn_id)

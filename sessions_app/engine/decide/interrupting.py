@@ -19,7 +19,7 @@ from sessions_app.engine.commands import (
     Then,
 )
 from sessions_app.engine.decide.background import background_ended, background_of
-from sessions_app.engine.decide.context import Context, Decision, find_loop, held_turn, open_session
+from sessions_app.engine.decide.context import Context, Decision, addressed, find_loop, held_turn, open_session
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import close_delegate, end_below, end_given_back, interrupted, phase_of
 from sessions_app.engine.decide.fates import Aftermath, dispose, goes_on, return_all
@@ -103,7 +103,7 @@ def _then(state: State, command: Interrupt, context: Context, request: Request |
     then = command.then
     if then is None:
         return []
-    loop = _addressed(state, command)
+    loop = addressed(state, command.loop, command.turn)
     ahead = request.then if isinstance(request, Request) else ()
     request_id = request.id if isinstance(request, Request) else request
     position = len([entry for entry in loop.inbox if entry.id in ahead and entry.id != then.input])
@@ -116,12 +116,6 @@ def _then(state: State, command: Interrupt, context: Context, request: Request |
     if not entry.held:
         return [moved]
     return [moved, Draft("InputReleased", {"inputs": [entry.id], "steers": []}, holder.id)]
-
-
-def _addressed(state: State, command: Interrupt) -> Loop:
-    """The loop that a message sent with a stop goes to: the named one, that of the named turn, or the primary one."""
-    found = None if command.turn is None or command.loop is not None else state.turn(command.turn)
-    return find_loop(state, command.loop) if found is None else found[0]
 
 
 def _requested(command: Interrupt, targets: list[Loop], queue: str, phases: dict[str, str]) -> Draft:
@@ -169,7 +163,7 @@ def _join(state: State, command: Interrupt, context: Context, running: list[Turn
 
     Background processes that the first stop spared, or would spare, end with one that does not (E13).
     """
-    turn = _addressed(state, command).turn
+    turn = addressed(state, command.loop, command.turn).turn
     first = None if turn is None or turn.mark is None else state.requests[turn.mark]
     kills = _kills(command, targets)
     events = (*_then(state, command, context, first), *kills, *_revoked(state, command, targets))
