@@ -6,6 +6,7 @@ from typing import Final
 
 from sessions_app.engine.actors import CAUSES
 from sessions_app.engine.events import Event
+from sessions_app.engine.limits import FAILED_KEPT
 from sessions_app.engine.state import (
     Author,
     Background,
@@ -107,7 +108,7 @@ def _input_queued(state: State, event: Event) -> State:
     loop, data = _loop(state, event), event.data
     entry = Input(data["input"], data["agency"], data["delivery"], _author(event), event.seq, event.seq)
     inbox = (*loop.inbox[: data["position"]], entry, *loop.inbox[data["position"] :])
-    failed = None if "retries" in data else loop.failed
+    failed = without(loop.failed, data.get("retries", ""))
     return _note_then(state.with_loop(replace(loop, inbox=inbox, failed=failed)), event)
 
 
@@ -176,7 +177,6 @@ def _turn_started(state: State, event: Event) -> State:
         epoch=data["epoch"],
         inbox=without(loop.inbox, data["input"]),
         turn=turn,
-        failed=None,
         answer=None,
     )
     return state.with_loop(loop)
@@ -401,7 +401,8 @@ def _turn_failed(state: State, event: Event) -> State:
     state = _turn_ended(state, event)
     if turn is None or turn.kept > 0:
         return state
-    return state.with_loop(replace(_loop(state, event), failed=turn.opening))
+    loop = _loop(state, event)
+    return state.with_loop(replace(loop, failed=(*loop.failed, turn.opening)[-FAILED_KEPT:]))
 
 
 def _turn_ended(state: State, event: Event) -> State:

@@ -11,6 +11,8 @@ INPUTS_WAITING: Final = 64
 STEER_BYTES: Final = 8192
 STEERS_PENDING: Final = 16
 REASON_BYTES: Final = 2000
+FAILED_KEPT: Final = 16
+"""Of the messages of a loop whose turn failed before its first step, so many of the newest may be tried again (B9)."""
 TITLE_BYTES: Final = 400
 TITLE_CHARS: Final = 70
 """Of a title made from a message; chosen ones may be longer."""

@@ -167,7 +167,7 @@ class Turn:
 class Loop:
     """One agent: its queues and at most one turn.
 
-    `parent` is the loop that delegates to it (G1), `failed` what may be tried again, until a turn starts (B9),
+    `parent` is the loop that delegates to it (G1), `failed` what may be tried again, oldest first (B9),
     `background` what its settled calls left running (E13); the event `answer` holds its last turn's final answer.
     """
 
@@ -182,7 +182,7 @@ class Loop:
     inbox: tuple[Input, ...] = ()
     steers: tuple[Steer, ...] = ()
     turn: Turn | None = None
-    failed: Input | None = None
+    failed: tuple[Input, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
     background: tuple[Background, ...] = ()
     answer: int | None = None
@@ -369,7 +369,7 @@ def _loop(data: Mapping[str, Any]) -> Loop:
         "inbox": tuple(map(_input, data["inbox"])),
         "steers": tuple(Steer(**{**entry, "author": Author(**entry["author"])}) for entry in data["steers"]),
         "turn": None if data["turn"] is None else _turn(data["turn"]),
-        "failed": None if data["failed"] is None else _input(data["failed"]),
+        "failed": tuple(map(_input, data["failed"])),
         "background": tuple(Background(**entry) for entry in data["background"]),
     })  # fmt: skip
 

@@ -252,7 +252,7 @@ class Session(RuleBasedStateMachine):
 
     @verb(fits=lambda self: any(loop.failed for loop in self.state.loops.values()), who=PEOPLE, index=WHERE)
     def retry(self, who: Any, index: int) -> None:
-        failed = [loop.failed for loop in self.state.loops.values() if loop.failed is not None]
+        failed = [entry for loop in self.state.loops.values() for entry in loop.failed]
         self.do(c.Retry(self.pick(failed, index), self.memory.new_id("i")), who)
 
     @verb(times=2, who=PEOPLE, where=WHERE, urgent=st.booleans(), named=st.booleans())

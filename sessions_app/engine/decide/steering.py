@@ -30,7 +30,8 @@ def steer(state: State, command: SendSteer, context: Context) -> Decision:
     turn = loop.turn
     if command.turn is not None and (turn is None or turn.id != command.turn or turn.mark is not None):
         running = None if turn is None or turn.mark is not None else turn.id
-        raise Refused("turn_mismatch", "That turn is not, or no longer, what this agent runs.", text=command.text, running=running)
+        detail = "That turn is over, or another agent's."
+        raise Refused("turn_mismatch", detail, text=command.text, running=running)
     data: dict[str, Any] = {"steer": command.steer, "text": text, "urgent": command.urgent, **files}
     if command.turn is not None:
         data["for_turn"] = command.turn

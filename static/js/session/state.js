@@ -20,7 +20,7 @@
  * @typedef {{ call: string, turn: string, seq: number, at_ms: number, worker: string,
  *   killer: { actor: Actor, cause: string | null } | null }} Background
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
- *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input | null, limits: Record<string, number>,
+ *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input[], limits: Record<string, number>,
  *   background: Background[], answer: number | null }} Loop
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
  *   phases: Record<string, string>, why: string, then: string[], keep_background: boolean }} Request
@@ -115,6 +115,8 @@ function setCall(state, event, changes) {
   }));
 }
 
+/** So many of the newest failed messages may be tried again (B9). */
+const FAILED_KEPT = 16;
 const DAY_MS = 24 * 3600 * 1000;
 const MODES = ["plan", "ask", "auto"];
 /** @param {string} a @param {string} b */
@@ -234,7 +236,7 @@ const RULES = {
   LoopStarted(state, { loop, data, at }) {
     const made = {
       id: loop || "", agent: data.agent, model: data.model, mode: data.mode, parent: data.parent ?? null,
-      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null, limits: {}, background: [],
+      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: [], limits: {}, background: [],
       answer: null,
     };
     const parent = state.loops[data.parent || ""];
@@ -258,7 +260,7 @@ const RULES = {
     const { data, seq } = event;
     const entry = { id: data.input, agency: data.agency, delivery: data.delivery, author: authorOf(event), seq, text_seq: seq, held: false };
     const { inbox, failed } = loopOf(state, event);
-    return noteThen(changeLoop(state, event, { inbox: inserted(inbox, data.position, entry), failed: data.retries ? null : failed }), event);
+    return noteThen(changeLoop(state, event, { inbox: inserted(inbox, data.position, entry), failed: without(failed, data.retries) }), event);
   },
   InputChanged(state, event) {
     const { inbox } = loopOf(state, event);
@@ -291,7 +293,7 @@ const RULES = {
       delegates: 0, steps_below: 0, attempt: 1,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
-    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null, answer: null });
+    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, answer: null });
   },
   TurnHandedOver: (state, event) => // nobody has it, and until somebody does it does not work (B7)
     changeTurn(event.data.usage ? paid(state, event) : state, event, (turn) => ({ ...turn, worker: "", asked_ms: turn.asked_ms ?? Date.parse(event.at), attempt: event.data.attempt ?? 1 })),
@@ -362,7 +364,7 @@ const RULES = {
   TurnFailed(state, event) {
     const { turn } = loopOf(state, event);
     const next = turnEnded(state, event);
-    return turn && turn.kept === 0 ? changeLoop(next, event, { failed: turn.opening }) : next;
+    return turn && turn.kept === 0 ? changeLoop(next, event, { failed: [...loopOf(next, event).failed, turn.opening].slice(-FAILED_KEPT) }) : next;
   },
   TurnFoldedInto: (state, event) => changeLoop(state, event, { inbox: without(loopOf(state, event).inbox, event.data.input) }),
   TurnInterrupted: turnEnded,
