@@ -384,3 +384,19 @@ def test_only_one_of_worker_fence_and_sweep_writes_the_terminal() -> None:
     assert len(memory.events("TurnInterrupted")) == 1
     assert memory.events("TurnInterrupted")[0].data["ended_by"] == "fence"
     assert SYSTEM.kind == memory.log[-1].actor.kind
+
+
+@pytest.mark.rule("E3", "E12")
+@pytest.mark.parametrize("waiting", [False, True])
+def test_what_comes_with_a_second_stop_stands_behind_what_came_with_the_first_wherever_that_is(waiting: bool) -> None:
+    memory = Memory()
+    memory.start()
+    before = memory.submit("before")
+    after = memory.submit("after")
+    memory.stop(then=c.Then("x", "first"))
+    memory.do(c.EditInput(before, position=0), BEN)
+    assert memory.inbox == [before, "x", after]
+    memory.stop(BEN, then=c.Then(before) if waiting else c.Then("y", "second"))
+    assert memory.inbox == (["x", before, after] if waiting else [before, "x", "y", after])
+    memory.end()
+    check(memory)

@@ -103,19 +103,24 @@ def _then(state: State, command: Interrupt, context: Context, request: Request |
     then = command.then
     if then is None:
         return []
-    loop = addressed(state, command.loop, command.turn)
     ahead = request.then if isinstance(request, Request) else ()
     request_id = request.id if isinstance(request, Request) else request
-    position = len([entry for entry in loop.inbox if entry.id in ahead and entry.id != then.input])
     if then.text is not None:
+        loop = addressed(state, command.loop, command.turn)
         files = named(then.files, context)
-        text = worded(then.text, files)
+        text, position = worded(then.text, files), _behind(loop, ahead)
         return [queued(loop, then.input, text, context.actor.agency, position, request_id, files=files)]
-    holder, entry = find_input(state, then.input)
-    moved = changed(holder, entry, context.text(entry.text_seq), position, request_id)
+    loop, entry = find_input(state, then.input)
+    position = _behind(replace(loop, inbox=without(loop.inbox, entry.id)), ahead)
+    moved = changed(loop, entry, context.text(entry.text_seq), position, request_id)
     if not entry.held:
         return [moved]
-    return [moved, Draft("InputReleased", {"inputs": [entry.id], "steers": []}, holder.id)]
+    return [moved, Draft("InputReleased", {"inputs": [entry.id], "steers": []}, loop.id)]
+
+
+def _behind(loop: Loop, ahead: Sequence[str]) -> int:
+    """The place behind the last of these that waits there, the first one where none does."""
+    return max((place for place, entry in enumerate(loop.inbox, 1) if entry.id in ahead), default=0)
 
 
 def _requested(command: Interrupt, targets: list[Loop], queue: str, phases: dict[str, str]) -> Draft:
