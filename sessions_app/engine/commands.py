@@ -335,7 +335,10 @@ class SettleTool:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The turn cannot go on (a provider's error, a fault of ours). `request` would be that of its delegates' end."""
+    """The turn cannot go on (a provider's error, a fault of ours). `request` would be that of its delegates' end.
+
+    `settlements` holds what is known of started calls, as in `EndTurn`.
+    """
 
     turn: str
     epoch: int
@@ -345,6 +348,7 @@ class Fail:
     cut_off: Mapping[str, str] = field(default_factory=dict)
     cost: float | None = None
     request: str = ""
+    settlements: Mapping[str, Settlement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -453,7 +453,7 @@ class TurnRun:
     async def _fail(self, code: str, detail: str) -> None:
         command = commands.Fail(
             self.turn, self.epoch, code, detail, self._usage, {k: text for k, text in self._cut_off.items() if text},
-            self._cost,
+            self._cost, settlements=self._settlements,
         )  # fmt: skip
         try:
             answer = await self._conclude(command)

@@ -272,14 +272,15 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
     if not end_below(course, loop, command.request):
         return course.decision({"marked": False, "outcome": "waiting"})
     loop, turn = held_turn(course.state, command.turn, command.epoch)
-    settle_rest(course, loop, turn, "The turn failed.", {})
+    settle_rest(course, loop, turn, "The turn failed.", dict(command.settlements))
+    loop, turn = held_turn(course.state, command.turn, command.epoch)
     data: dict[str, object] = {
         "error": {"code": command.code, "detail": command.detail},
         "steps": turn.kept,
         "usage": add_usage(turn.usage, command.usage),
         **final_costs(turn, command.usage, command.cost),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
-        **holding(state, turn, context),
+        **holding(state, turn, course.context),
     }
     if command.cut_off:
         data["cut_off"] = dict(command.cut_off)
