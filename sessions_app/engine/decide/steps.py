@@ -30,7 +30,6 @@ from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
 from sessions_app.engine.limits import budgets
 from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, costs, final_costs, with_cost
-from sessions_app.engine.text import clean_json
 
 MARKED = Decision((), {"marked": True})
 
@@ -131,7 +130,7 @@ def _repeats(turn: Turn, command: FinishModel, context: Context) -> list[int]:
         last = context.payload(turn.planned)["calls"][-1]
         before = (last["tool"], last["arguments"])
     for call in command.calls:
-        same = (call.tool, clean_json(call.arguments)[0])
+        same = (call.tool, context.stored(call.arguments))
         count = count + 1 if same == before else 1
         before = same
         counts.append(count)
