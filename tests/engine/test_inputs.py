@@ -252,6 +252,29 @@ def test_folding_inputs_join_the_running_turn_at_its_next_safe_point_up_to_the_f
     check(memory)
 
 
+@pytest.mark.rule("B3", "D3", "D6")
+@pytest.mark.parametrize("how", ["superseded", "skipped"])
+def test_a_safe_point_that_a_steer_makes_is_the_folding_inputs_too(how: str) -> None:
+    memory = Memory()
+    memory.start()
+    if how == "skipped":
+        memory.plan("a", "b")
+        memory.call("a")
+        memory.settle("a")
+    joins, other = memory.submit("joins", delivery="fold"), memory.submit("other")
+    steer = memory.steer("left", urgent=True)
+    before = len(memory.log)
+    assert (memory.call("b") if how == "skipped" else memory.answer())["outcome"] == how
+    landed = ["SteerDelivered", "TurnFoldedInto"]
+    made = ["OutputSuperseded"] if how == "superseded" else ["ToolSettled", "StepDone"]
+    assert memory.types(before) == [*made, *landed]
+    assert [event.step for event in memory.log[-2:]] == [2, 2]
+    assert (memory.data("SteerDelivered"), memory.data("TurnFoldedInto")) == ([{"steer": steer}], [{"input": joins}])
+    memory.begin()
+    assert memory.inbox == [other] and memory.types()[-2:] == landed
+    check(memory)
+
+
 @pytest.mark.rule("B3")
 def test_a_folding_input_never_joins_after_a_final_answer_and_then_opens_its_own_turn() -> None:
     memory = Memory()

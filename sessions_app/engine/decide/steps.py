@@ -81,9 +81,9 @@ def hand_over(state: State, command: HandOver, context: Context) -> Decision:
 
 
 def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
-    """The safe point before the next model call: all pending steers, oldest first, then the folding inputs (B3, D3).
+    """The safe point before the next model call: what waits for it lands (B3, D3).
 
-    None of it where a budget is used up: that ends the turn (B7). `left_ms` is how long it may work on, waits apart.
+    Nothing does where a budget is used up: that ends the turn (B7). `left_ms` is how long it may work on, waits apart.
     """
     loop, turn = held_turn(state, command.turn, command.epoch)
     if turn.mark is not None:
@@ -95,8 +95,13 @@ def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
         course = Course(state, context)
         interrupted(course, loop.id, EndTurn(turn.id, turn.epoch, "worker", "budget", which=which))
         return course.decision({"marked": False, "outcome": "interrupted"})
-    landing = (*delivered(loop, turn, turn.step), *folded(loop, turn, turn.step))
-    return Decision(landing, {"marked": False, "step": turn.step, "left_ms": left_ms(state, loop, context.now_ms)})
+    receipt = {"marked": False, "step": turn.step, "left_ms": left_ms(state, loop, context.now_ms)}
+    return Decision(_landing(loop, turn, turn.step), receipt)
+
+
+def _landing(loop: Loop, turn: Turn, step: int) -> tuple[Draft, ...]:
+    """What lands at the safe point before step `step`: the pending steers, then the folding inputs (B3, D3)."""
+    return (*delivered(loop, turn, step), *folded(loop, turn, step))
 
 
 def finish_model(state: State, command: FinishModel, context: Context) -> Decision:
@@ -146,7 +151,7 @@ def _supersede(loop: Loop, turn: Turn, command: FinishModel) -> Decision:
         **_used(command),
     }
     withdrawn = Draft("OutputSuperseded", data, loop.id, turn.id, turn.step)
-    return Decision((withdrawn, *delivered(loop, turn, turn.step + 1)), {"marked": False, "outcome": "superseded"})
+    return Decision((withdrawn, *_landing(loop, turn, turn.step + 1)), {"marked": False, "outcome": "superseded"})
 
 
 def _reply(command: FinishModel) -> dict[str, object]:
@@ -242,7 +247,7 @@ def _skip_rest(state: State, loop: Loop, turn: Turn, context: Context) -> Decisi
         if call.status == "planned":
             events += settled(state, loop, turn, call, not_run(call, context) or Settlement("not_run", NOT_RUN_URGENT))
     if not turn.delegated():
-        events += [step_done(loop, turn), *delivered(loop, turn, turn.step + 1)]
+        events += [step_done(loop, turn), *_landing(loop, turn, turn.step + 1)]
     return Decision(tuple(events), {"marked": False, "outcome": "skipped"})
 
 
