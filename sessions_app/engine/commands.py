@@ -381,7 +381,7 @@ class EndTurn:
 
 @dataclass(frozen=True, slots=True)
 class SurvivorsEnded:
-    """Processes that had survived a kill have ended; the turn is over by then (B6, E7)."""
+    """Processes that had survived a kill have ended, while their turn still runs or after its end (B6, E7)."""
 
     turn: str
     loop: str
