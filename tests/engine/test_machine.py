@@ -451,8 +451,14 @@ class Session(RuleBasedStateMachine):
         turn = loop.turn
         assert turn is not None
         self.do(c.BeginStep(turn.id, turn.epoch))
-        turn = self.state.loops[loop.id].turn
-        if turn is None or safe_point:
+        now = self.state.loops[loop.id]
+        turn = now.turn
+        if turn is None:
+            return
+        first = now.next_input()
+        left = now.ready_steers() or (first is not None and first.delivery == "fold")
+        assert turn.mark is not None or not left, "a safe point left something behind"
+        if safe_point:
             return
         planned = tuple(
             c.PlannedCall(f"{turn.step}.{n}", tool, {"command": "x" if n else turn.step})
