@@ -244,7 +244,8 @@ def calls_run_one_at_a_time_in_order(log: list[Event]) -> None:
             waiting, running = list(tools), set()
         elif event.type == "ToolStarted":
             call = event.data["call"]
-            assert call == waiting.pop(0), "a call out of its order"
+            assert [call] == waiting[:1], "a call out of its order"
+            waiting.pop(0)
             delegates = {each for each in running if tools[each] == "delegate"}
             assert not running or (running == delegates and tools[call] == "delegate"), "two calls at once"
             running.add(call)
@@ -253,7 +254,8 @@ def calls_run_one_at_a_time_in_order(log: list[Event]) -> None:
             if call in running:
                 running.remove(call)
             else:
-                assert call == waiting.pop(0), "a settlement out of order"
+                assert [call] == waiting[:1], "a settlement out of order"
+                waiting.pop(0)
 
 
 def one_worker_at_a_time(log: list[Event], tree: Tree) -> None:
@@ -386,16 +388,16 @@ def what_waits_lands_in_order(log: list[Event]) -> None:
             case "InputCancelled":
                 waiting.remove(data["input"])
             case "TurnStarted":
-                assert data["input"] == due[0], "a turn that another message should have opened"
+                assert [data["input"]] == due[:1], "a turn that another message should have opened"
                 waiting.remove(data["input"])
             case "SteerDelivered":
-                assert data["steer"] == ready.pop(0), "a steer overtook an older one"
-                pending.remove(data["steer"])
+                assert [data["steer"]] == ready[:1], "a steer overtook an older one"
+                pending.remove(ready.pop(0))
             case "TurnFoldedInto":
                 assert not ready, "a folding message overtook a steer"
-                assert data["input"] == due.pop(0), "a folding message overtook another one"
+                assert [data["input"]] == due[:1], "a folding message overtook another one"
                 assert data["input"] in folds, "a message that does not fold was folded"
-                waiting.remove(data["input"])
+                waiting.remove(due.pop(0))
         if event.type in LANDS and (following is None or following.type not in LANDS or following.loop != event.loop):
             assert not ready, "a safe point left a steer behind"
             assert not due or due[0] not in folds, "a safe point left a folding message behind"
