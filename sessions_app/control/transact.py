@@ -23,7 +23,7 @@ from sessions_app.engine.actors import Actor
 from sessions_app.engine.decide import Context, Decision, Phase, decide
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.text import clean_json
-from sessions_app.log import bell, db, files, read
+from sessions_app.log import bell, db, files, payload, read
 from sessions_app.log.append import LOCK, Appended, Locked, append, taken
 from sessions_app.log.db import Purpose, Row
 
@@ -186,6 +186,7 @@ def _context(cur: Cursor[Row], locked: Locked, actor: Actor, cause: str) -> Cont
         cause,
         lambda seq: files.carried(cur, locked.session, seq),
         lambda ids: files.find(cur, locked.session, ids),
+        payload.stored,
     )
 
 

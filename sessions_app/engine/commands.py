@@ -335,7 +335,10 @@ class SettleTool:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The turn cannot go on (a provider's error, a fault of ours). `request` would be that of its delegates' end."""
+    """The turn cannot go on (a provider's error, a fault of ours). `request` would be that of its delegates' end.
+
+    `settlements` holds what is known of started calls, as in `EndTurn`.
+    """
 
     turn: str
     epoch: int
@@ -345,6 +348,7 @@ class Fail:
     cut_off: Mapping[str, str] = field(default_factory=dict)
     cost: float | None = None
     request: str = ""
+    settlements: Mapping[str, Settlement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +381,7 @@ class EndTurn:
 
 @dataclass(frozen=True, slots=True)
 class SurvivorsEnded:
-    """Processes that had survived a kill have ended; the turn is over by then (B6, E7)."""
+    """Processes that had survived a kill have ended, while their turn still runs or after its end (B6, E7)."""
 
     turn: str
     loop: str

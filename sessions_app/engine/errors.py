@@ -32,7 +32,8 @@ STATUS: Final[dict[str, int]] = {
     "deadline": 504,
 }
 """HTTP status of each code. `too_late`, for a stop past its sender's limit, `file_not_found` and `files_full` are
-additions of ours; `stale` never leaves the server: it answers a worker that lost its lease (C1).
+additions of ours; `turn_not_found` answers nothing yet: a stop of a turn that never was is told `turn_over`, as one of
+a turn that is over; `stale` never leaves the server: it answers a worker that lost its lease (C1).
 """
 
 

@@ -111,10 +111,11 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ("text", "reasoning", "calls[].arguments"),
     ),
     "TurnDone": Shape(
-        ("steps", "usage", "cost", "duration_ms", "processes", "note", "replaced"), ("processes.surviving[].command",)
+        ("steps", "usage", "cost", "known_cost", "duration_ms", "processes", "note", "replaced"),
+        ("processes.surviving[].command",),
     ),
     "TurnFailed": Shape(
-        ("error", "steps", "usage", "cost", "duration_ms", "cut_off", "processes", "note", "replaced"),
+        ("error", "steps", "usage", "cost", "known_cost", "duration_ms", "cut_off", "processes", "note", "replaced"),
         ("error.detail", "cut_off.text", "cut_off.reasoning", "processes.surviving[].command"),
     ),
     "InterruptRequested": Shape(
@@ -123,8 +124,8 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "TurnInterrupted": Shape(
         (
             "request", "cause", "which", "reason", "ended_by", "phase", "acknowledged_ms", "settled_ms", "steps_kept",
-            "cut_off", "processes", "gates", "inputs", "steers", "usage", "cost", "note", "grace_ms",
-            "replaced",
+            "cut_off", "processes", "gates", "inputs", "steers", "usage", "cost", "known_cost",
+            "note", "grace_ms", "replaced",
         ),
         ("reason", "cut_off.text", "cut_off.reasoning", "processes.ended[].command", "processes.surviving[].command"),
     ),

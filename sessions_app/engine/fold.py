@@ -6,6 +6,7 @@ from typing import Final
 
 from sessions_app.engine.actors import CAUSES
 from sessions_app.engine.events import Event
+from sessions_app.engine.limits import FAILED_KEPT
 from sessions_app.engine.state import (
     Author,
     Background,
@@ -21,6 +22,7 @@ from sessions_app.engine.state import (
     Turn,
     active_ms,
     add_usage,
+    known_cost,
     stricter,
     with_cost,
     without,
@@ -81,7 +83,7 @@ def _loop_started(state: State, event: Event) -> State:
     )
     since = event.at_ms if parent.turn.asked_ms is None else parent.turn.asked_ms
     turn = replace(parent.turn, calls=calls, asked_ms=since)  # what it waits for counts as its delegates' work (B7)
-    state = state.with_loop(replace(parent, turn=turn)).with_loop(replace(loop, limits=parent.limits))
+    state = state.with_loop(replace(parent, turn=turn)).with_loop(replace(loop, limits=turn.limits))
     for above in state.ancestors(state.loops[loop.id]):
         if above.turn is not None:
             counted = replace(above.turn, delegates=above.turn.delegates + 1)
@@ -106,7 +108,7 @@ def _input_queued(state: State, event: Event) -> State:
     loop, data = _loop(state, event), event.data
     entry = Input(data["input"], data["agency"], data["delivery"], _author(event), event.seq, event.seq)
     inbox = (*loop.inbox[: data["position"]], entry, *loop.inbox[data["position"] :])
-    failed = None if "retries" in data else loop.failed
+    failed = without(loop.failed, data.get("retries", ""))
     return _note_then(state.with_loop(replace(loop, inbox=inbox, failed=failed)), event)
 
 
@@ -167,7 +169,7 @@ def _turn_started(state: State, event: Event) -> State:
     loop, data = _loop(state, event), event.data
     opening = next(entry for entry in loop.inbox if entry.id == data["input"])
     turn = Turn(event.turn or "", data["index"], opening, data["worker"], data["epoch"], event.at_ms, mode=loop.mode)
-    turn = replace(turn, limits=loop.limits)
+    turn = replace(turn, model=loop.model, limits=loop.limits)
     loop = replace(
         loop,
         status="running",
@@ -175,7 +177,6 @@ def _turn_started(state: State, event: Event) -> State:
         epoch=data["epoch"],
         inbox=without(loop.inbox, data["input"]),
         turn=turn,
-        failed=None,
         answer=None,
     )
     return state.with_loop(loop)
@@ -400,12 +401,13 @@ def _turn_failed(state: State, event: Event) -> State:
     state = _turn_ended(state, event)
     if turn is None or turn.kept > 0:
         return state
-    return state.with_loop(replace(_loop(state, event), failed=turn.opening))
+    loop = _loop(state, event)
+    return state.with_loop(replace(loop, failed=(*loop.failed, turn.opening)[-FAILED_KEPT:]))
 
 
 def _turn_ended(state: State, event: Event) -> State:
     loop = _loop(state, event)
-    cut_off = 0.0 if loop.turn is None else (event.data.get("cost") or 0.0) - (loop.turn.cost or 0.0)
+    cut_off = 0.0 if loop.turn is None else (known_cost(event.data) or 0.0) - (loop.turn.cost or 0.0)
     if cut_off > 0:  # a model call that has no reply was paid for all the same
         state = _spend(state, event, cut_off)
     state = _rolled_up(state.with_loop(replace(loop, turn=None)), loop, event)
@@ -421,7 +423,11 @@ def _rolled_up(state: State, loop: Loop, event: Event) -> State:
         return state
     data, turn = event.data, parent.turn
     if data["usage"] or loop.turn.unpriced:
-        turn = with_cost(replace(turn, usage=add_usage(turn.usage, data["usage"])), data.get("cost"))
+        turn = replace(
+            turn, usage=add_usage(turn.usage, data["usage"]), unpriced=turn.unpriced or data.get("cost") is None
+        )
+    if (known := known_cost(data)) is not None:
+        turn = with_cost(turn, known)
     turn = replace(
         turn,
         survivors=(*turn.survivors, *loop.turn.survivors),

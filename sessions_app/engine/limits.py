@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from sessions_app.engine.errors import Refused
-from sessions_app.engine.state import Turn, active_ms
 from sessions_app.engine.text import clean
 
 INPUT_BYTES: Final = 1024 * 1024
@@ -12,6 +11,8 @@ INPUTS_WAITING: Final = 64
 STEER_BYTES: Final = 8192
 STEERS_PENDING: Final = 16
 REASON_BYTES: Final = 2000
+FAILED_KEPT: Final = 16
+"""Of the messages of a loop whose turn failed before its first step, so many of the newest may be tried again (B9)."""
 TITLE_BYTES: Final = 400
 TITLE_CHARS: Final = 70
 """Of a title made from a message; chosen ones may be longer."""
@@ -54,8 +55,3 @@ def check_budgets(limits: Mapping[str, object]) -> None:
 def budgets(limits: Mapping[str, float]) -> dict[str, float]:
     """The whole of the budgets, where `limits` says what differs from the defaults."""
     return {**BUDGETS, **limits}
-
-
-def left_ms(turn: Turn, now_ms: int) -> int:
-    """How long a turn may work on (B7)."""
-    return round(budgets(turn.limits)["wall_s"] * 1000) - active_ms(turn, now_ms)

@@ -5,6 +5,7 @@ the shell and the file system are not asked.
 """
 
 import re
+import shlex
 from posixpath import normpath
 from typing import Final, Literal
 
@@ -13,13 +14,19 @@ from sessions_app.engine.commands import Effect, RuleSpec
 Kind = Literal["command", "command_prefix", "path"]
 KINDS: Final = ("command", "command_prefix", "path")
 
-# A command that holds one of these may be several commands, or not the words it is read as: no prefix covers it.
-_SHELL: Final = re.compile(r"[|&;<>(){}$`\\\n\r]")
-# Programs that run what their arguments say: a prefix of theirs would allow a shell as a whole.
-_RUNNERS: Final = re.compile(
-    r"(ba|z|da|k|c|tc|a)?sh|fish|env|sudo|doas|su|xargs|find|parallel|nohup|timeout|time|nice|ionice|setsid|stdbuf|strace"
-    r"|watch|exec|eval|command|builtin|source|\.|python[\d.]*|perl|ruby|node|deno|bun|php|lua|g?awk|sed|ssh|script"
-)
+# Text in quotes in which the shell reads nothing more. Outside of it, one of `_SHELL` may make several commands of one,
+# or other words than it is read as: no prefix covers that.
+_QUOTED: Final = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
+_SHELL: Final = re.compile(r"""[|&;<>(){}$`\\\n\r*?\['"]""")
+# The words of these name files, branches and messages, never another program that then runs: only for them is a prefix
+# offered. What starts others (a shell, `uv run`, `make` with its `SHELL=`) is not here, nor what nobody has looked at.
+_PREFIXES: Final = (
+    "git add", "git branch", "git checkout", "git commit", "git diff", "git fetch", "git log", "git mv", "git push",
+    "git restore", "git rm", "git show", "git stash", "git status", "git switch", "git tag", "ruff check",
+    "ruff format", "cat", "grep", "head", "ls", "mkdir", "tail", "touch", "wc",
+)  # fmt: skip
+# The exceptions: options of theirs that do name a program. Git takes a beginning of one for the whole.
+_NAMING: Final = ("--exec", "--receive-pack", "--upload-pack")
 
 
 def offers(effect: Effect) -> tuple[RuleSpec, ...]:
@@ -37,8 +44,7 @@ def covers(rule: RuleSpec, effect: Effect) -> bool:
         case "command", "command":
             return rule.value == effect.value.strip()
         case "command_prefix", "command":
-            words, wanted = _words(effect.value), rule.value.split()
-            return words[: len(wanted)] == wanted
+            return rule.value == _prefix(effect.value)
         case "path", "path":
             path = _path(effect.value)
             inside = rule.value.endswith("/") and path is not None and path.startswith(rule.value)
@@ -47,17 +53,24 @@ def covers(rule: RuleSpec, effect: Effect) -> bool:
 
 
 def _command_offers(command: str) -> tuple[RuleSpec, ...]:
-    exact = RuleSpec("command", command.strip())
-    words = _words(command)
-    if len(words) < 2 or words[1].startswith("-") or _RUNNERS.fullmatch(words[0].rpartition("/")[2]):
-        return (exact,) if exact.value else ()
-    return exact, RuleSpec("command_prefix", " ".join(words[:2]))
+    exact, prefix = command.strip(), _prefix(command)
+    offered = [RuleSpec("command", exact)] if exact else []
+    return tuple(offered if prefix is None else [*offered, RuleSpec("command_prefix", prefix)])
 
 
-def _words(command: str) -> list[str]:
-    """The words of a command that is one command for certain, none otherwise. Quotes stay: equal text, equal words."""
-    words = [] if _SHELL.search(command) else command.split()
-    return [] if words and "=" in words[0] else words
+def _prefix(command: str) -> str | None:
+    """The one prefix that covers a command: None for one that may be several, or run a program that its words name."""
+    if _SHELL.search(_QUOTED.sub("", command)):
+        return None
+    words = shlex.split(command)
+    if any(map(_names_a_program, words)):
+        return None
+    return next((prefix for prefix in _PREFIXES if words[: prefix.count(" ") + 1] == prefix.split()), None)
+
+
+def _names_a_program(word: str) -> bool:
+    option = word.partition("=")[0]
+    return len(option) > 2 and any(naming.startswith(option) for naming in _NAMING)
 
 
 def _path_offers(path: str) -> tuple[RuleSpec, ...]:

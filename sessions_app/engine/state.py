@@ -114,12 +114,13 @@ class Turn:
 
     `step` is the number of the model call that is due or under way; `calls` is None unless that step is planned; `kept`
     counts committed steps; `mark` is the request that ends it (E2); `survivors` are those not known to have ended;
-    `mode` is the strictest since the step began (I1); `limits` are what differs from the default budgets (B7), which
-    `cost` in dollars (`unpriced`: and steps whose price is not known) and the time outside gates count against;
-    `asked_ms` is since when it has waited for an answer or a worker. `planned` is the last planned step, whose last
-    call was asked for `repeats` times in a row; `delegates` counts all that were started below it (G4); `attempt` is
-    the next model call's, where one was dropped (L2). What delegates have used, their time and their steps too
-    (`steps_below`), and what survived them is the turn's own, once they have ended.
+    `mode` is the strictest since the step began (I1); `model` and `limits` are those it started with, and its
+    delegates', too (I1); `limits` are what differs from the default budgets (B7), which `cost` in dollars (`unpriced`:
+    and steps whose price is not known) and the time outside gates count against; `asked_ms` is since when it has waited
+    for an answer or a worker. `planned` is the last planned step, whose last call was asked for `repeats` times in a
+    row; `delegates` counts all that were started below it (G4); `attempt` is the next model call's, where one was
+    dropped (L2). What delegates have used, their time and their steps too (`steps_below`), and what survived them is
+    the turn's own, once they have ended.
     """
 
     id: str
@@ -139,6 +140,7 @@ class Turn:
     survivors: tuple[Survivors, ...] = ()
     unknown: bool = False
     mode: Mode = "auto"
+    model: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
     unpriced: bool = False
     waited_ms: int = 0
@@ -165,7 +167,7 @@ class Turn:
 class Loop:
     """One agent: its queues and at most one turn.
 
-    `parent` is the loop that delegates to it (G1), `failed` what may be tried again, until a turn starts (B9),
+    `parent` is the loop that delegates to it (G1), `failed` what may be tried again, oldest first (B9),
     `background` what its settled calls left running (E13); the event `answer` holds its last turn's final answer.
     """
 
@@ -180,7 +182,7 @@ class Loop:
     inbox: tuple[Input, ...] = ()
     steers: tuple[Steer, ...] = ()
     turn: Turn | None = None
-    failed: Input | None = None
+    failed: tuple[Input, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
     background: tuple[Background, ...] = ()
     answer: int | None = None
@@ -305,14 +307,25 @@ def with_cost(turn: Turn, cost: float | None) -> Turn:
     return replace(turn, cost=(turn.cost or 0.0) + cost)
 
 
-def total_cost(turn: Turn) -> float | None:
-    """What the turn has cost in dollars; None where a price is not known, which is not nothing."""
-    return None if turn.unpriced else turn.cost
+def costs(turn: Turn) -> dict[str, float | None]:
+    """What a terminal says that the turn has cost in dollars: `cost`, which is None where a price is not known.
+
+    That is not nothing: beside it stands what is known, as `known_cost` (B7).
+    """
+    if not turn.unpriced:
+        return {"cost": turn.cost}
+    return {"cost": None} if turn.cost is None else {"cost": None, "known_cost": turn.cost}
 
 
-def final_cost(turn: Turn, usage: Mapping[str, int], cost: float | None) -> float | None:
-    """What a turn that ends without a last reply has cost, with the model call that was cut off, if `usage` says so."""
-    return total_cost(with_cost(turn, cost) if usage else turn)
+def final_costs(turn: Turn, usage: Mapping[str, int], cost: float | None) -> dict[str, float | None]:
+    """Those of a turn that ends without a last reply, with the model call that was cut off, if `usage` says so."""
+    return costs(with_cost(turn, cost) if usage else turn)
+
+
+def known_cost(terminal: Mapping[str, Any]) -> float | None:
+    """What is known of what a turn has cost, by its terminal."""
+    known: float | None = terminal.get("known_cost", terminal.get("cost"))
+    return known
 
 
 def add_usage(a: Mapping[str, int], b: Mapping[str, int] | None) -> dict[str, int]:
@@ -356,7 +369,7 @@ def _loop(data: Mapping[str, Any]) -> Loop:
         "inbox": tuple(map(_input, data["inbox"])),
         "steers": tuple(Steer(**{**entry, "author": Author(**entry["author"])}) for entry in data["steers"]),
         "turn": None if data["turn"] is None else _turn(data["turn"]),
-        "failed": None if data["failed"] is None else _input(data["failed"]),
+        "failed": tuple(map(_input, data["failed"])),
         "background": tuple(Background(**entry) for entry in data["background"]),
     })  # fmt: skip
 

@@ -81,6 +81,11 @@ def whole(facts: bytes, texts: bytes | None) -> Data:
     return data
 
 
+def stored(value: Any) -> Any:
+    """A text, or a value that holds some, as `cleaned` leaves it (A6)."""
+    return clean_json(mask_json(value))[0]
+
+
 def cleaned(type_: str, data: Data) -> Data:
     """The payload with everything in it storable (A6): what UTF-8 or PostgreSQL cannot hold is replaced visibly, and
     `replaced` says so where the type has that field; known secrets are masked."""

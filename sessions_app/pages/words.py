@@ -215,7 +215,7 @@ def limit_words(data: Mapping[str, Any]) -> str:
         "steps": counted(data.get("steps_kept") or 0, "step"),
         "wall_s": "the time a turn may work",
         "tokens": counted(usage.get("input_tokens", 0) + usage.get("output_tokens", 0), "token"),
-        "cost": f"{money(data.get('cost'))} for one turn",
+        "cost": f"{money(data.get('known_cost', data.get('cost')))} for one turn",
         "day_cost": "what a session may cost on one day",
     }.get(str(data.get("which")), "")
 

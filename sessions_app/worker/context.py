@@ -37,5 +37,5 @@ class WorkerContext(Protocol):
         ...
 
     def scratch_home(self, session: str) -> Path:
-        """The home folder of the session's tools."""
+        """Where the home folder of the session's tools is; a call that needs it makes it."""
         ...

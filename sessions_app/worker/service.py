@@ -386,6 +386,4 @@ class Worker:
         return path
 
     def scratch_home(self, session: str) -> Path:
-        home = self._data_dir / "homes" / session
-        home.mkdir(parents=True, exist_ok=True)
-        return home
+        return self._data_dir / "homes" / session

@@ -39,7 +39,9 @@ JUMP_S: Final = 5.0
 STREAM_DAYS: Final = 3
 _log = logging.getLogger(__name__)
 
-_COLUMNS: Final = "r.turn, r.session, r.loop, r.epoch, r.step, r.worker, r.phase, w.boot_id"  # boot_id: see `place`
+_BEGAN: Final = """(SELECT e.seq FROM event e
+    WHERE e.session_id = r.session AND e.loop = r.loop AND e.type = 'LoopStarted')"""
+_COLUMNS: Final = f"r.turn, r.session, r.loop, {_BEGAN}, r.epoch, r.step, r.worker, r.phase, w.boot_id"  # see `place`
 # A beat from the future was written before the database's clock was set back: whoever lives has beaten again since.
 _ALIVE: Final = """(w.alive_until >= clock_timestamp()
     AND w.beat_at <= clock_timestamp() + make_interval(secs => %(lease)s))"""
@@ -51,7 +53,7 @@ _LOST: Final = f"""SELECT {_COLUMNS}, NULL::int,
 _OVERDUE: Final = f"""SELECT {_COLUMNS}, extract(epoch FROM m.acknowledged_at - m.marked_at) * 1000, 0
     FROM turn_mark m JOIN running_turn r ON r.turn = m.turn LEFT JOIN worker w ON w.id = r.worker
     WHERE m.marked_at NOT BETWEEN clock_timestamp() - make_interval(secs => %s) AND clock_timestamp()"""
-_ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, b.worker, b.call, w.boot_id, NULL::int,
+_ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, 0, b.worker, b.call, w.boot_id, NULL::int,
         coalesce(abs(extract(epoch FROM clock_timestamp() - w.alive_until)), 1e6)
     FROM background_process b LEFT JOIN worker w ON w.id = b.worker
     WHERE (w.id IS NULL OR NOT {_ALIVE})
@@ -65,7 +67,7 @@ _NEIGHBOURS: Final = """SELECT w.id, w.pid FROM worker w WHERE w.boot_id = %s
 _SINCE: Final = "extract(epoch FROM clock_timestamp() - w.alive_until)"
 _GONE: Final = f"""SELECT {_COLUMNS}, NULL::int, {_SINCE}
     FROM running_turn r JOIN worker w ON w.id = r.worker WHERE w.id = ANY(%s)"""
-_GONE_ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, b.worker, b.call, w.boot_id, NULL::int, {_SINCE}
+_GONE_ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, 0, b.worker, b.call, w.boot_id, NULL::int, {_SINCE}
     FROM background_process b JOIN worker w ON w.id = b.worker WHERE w.id = ANY(%s)"""
 _CLOCK: Final = "SELECT extract(epoch FROM clock_timestamp())"
 _OWN: Final = f"""SELECT {_COLUMNS}, NULL::int, 0 FROM running_turn r JOIN worker w ON w.id = r.worker
@@ -81,11 +83,13 @@ _TIDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A running turn that may have to be ended. `expired_s`: how long its worker's lease has been over."""
+    """A running turn that may have to be ended. `expired_s`: how long its worker's lease has been over; `began`: the
+    seq of its loop's first event."""
 
     turn: str
     session: str
     loop: str
+    began: int
     epoch: int
     step: int
     worker: str
@@ -96,9 +100,10 @@ class Candidate:
 
     @classmethod
     def of(cls, row: Row) -> "Candidate":
-        turn, session, loop, epoch, step, worker, phase, place, acknowledged, expired = row
+        turn, session, loop, began, epoch, step, worker, phase, place, acknowledged, expired = row
         ack = None if acknowledged is None else int(acknowledged)
-        return cls(str(turn), str(session), str(loop), epoch, step, str(worker), phase, place, ack, float(expired))
+        of = str(turn), str(session), str(loop)
+        return cls(*of, began, epoch, step, str(worker), phase, place, ack, float(expired))
 
 
 @dataclass(slots=True)
@@ -214,9 +219,9 @@ class Sweep:
     def _each(self, end: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
         """End each; one that cannot be ended keeps nobody from the others and is tried again at the next look (J3).
 
-        Delegates come before the turns above them, which end after them (G3): ids of loops are in order of time.
+        Delegates come before the turns above them, which end after them (G3): they began later.
         """
-        for candidate in sorted(candidates, key=lambda each: each.loop, reverse=True):
+        for candidate in sorted(candidates, key=lambda each: each.began, reverse=True):
             try:
                 if _free(candidate.session):
                     end(candidate)

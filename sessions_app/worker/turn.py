@@ -128,12 +128,10 @@ class TurnRun:
         self._forbid()
         self._alarm = asyncio.get_running_loop().call_later(left_s, self._time_is_over)
 
-    def _forbid(self) -> float:
-        """No more alarm; how many seconds were left."""
-        if self._alarm is None:
-            return 0.0
-        self._alarm.cancel()
-        return max(0.0, self._alarm.when() - asyncio.get_running_loop().time())
+    def _forbid(self) -> None:
+        """No more alarm, until the next call starts or the next step begins."""
+        if self._alarm is not None:
+            self._alarm.cancel()
 
     def _time_is_over(self) -> None:
         self._spent = "wall_s"
@@ -342,9 +340,8 @@ class TurnRun:
     async def _await_delegates(self) -> None:
         """Until the last delegate's end has settled its call (G3); the worker has room for others meanwhile (G2)."""
         self._phase = "delegate"
-        left_s = self._forbid()  # their time is what counts (B7)
+        self._forbid()  # their time is what counts (B7)
         await self._unless(self.worker.answered(self.turn), self._leave, "delegate")
-        self._allow(left_s)
         self._phase = "model"
 
     async def _start(self, call: Call, task: str | None) -> str:
@@ -356,13 +353,14 @@ class TurnRun:
                 self.turn, self.epoch, self._step, call.id, call.arguments, effect, new_id(), child
             )
             started = await self._report(intent)
+            if "left_ms" in started:
+                self._allow(started["left_ms"] / 1000)
             if started["outcome"] != "asked":
                 self._phase = "model"
                 return str(started["outcome"])
             self._phase = "gate"
-            left_s = self._forbid()
+            self._forbid()
             await self._unless(self.worker.answered(self.turn), self._leave, "gate")
-            self._allow(left_s)
 
     async def _run_tool(self, call: Call) -> Settlement:
         """Run one call; a stop ends it inside, and it says itself how it ended (C4)."""
@@ -455,7 +453,7 @@ class TurnRun:
     async def _fail(self, code: str, detail: str) -> None:
         command = commands.Fail(
             self.turn, self.epoch, code, detail, self._usage, {k: text for k, text in self._cut_off.items() if text},
-            self._cost,
+            self._cost, settlements=self._settlements,
         )  # fmt: skip
         try:
             answer = await self._conclude(command)

@@ -163,10 +163,10 @@ const CAUSES = /** @type {Record<string, string>} */ ({
 });
 
 /** What was used up, as far as the end itself says it. @param {any} data of TurnInterrupted */
-function limitWords({ which, steps_kept: steps, usage, cost }) {
+function limitWords({ which, steps_kept: steps, usage, cost, known_cost: known = cost }) {
   const tokens = (usage?.input_tokens || 0) + (usage?.output_tokens || 0);
   const words = /** @type {Record<string, string>} */ ({
-    steps: count(steps, "step"), wall_s: "the time a turn may work", tokens: count(tokens, "token"), cost: `${money(cost)} for one turn`, day_cost: "what a session may cost on one day",
+    steps: count(steps, "step"), wall_s: "the time a turn may work", tokens: count(tokens, "token"), cost: `${money(known)} for one turn`, day_cost: "what a session may cost on one day",
   });
   return words[which] ? `: ${words[which]}` : "";
 }

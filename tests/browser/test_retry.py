@@ -23,6 +23,8 @@ def test_a_failed_message_is_tried_again_by_those_who_may_send_and_says_so(scree
     page, kim = opened.session("ana", world), opened.session("kim", world)
     world.start("publish it")
     world.report(commands.Fail(world.turn, world.epoch, "provider", "no more credit"))
+    world.start("and this")
+    world.answer()
     again = page.locator(".rule.failed").get_by_role("button", name="Try again")
     expect(again).to_be_visible()
     expect(kim.locator(".rule.failed")).to_be_visible()
@@ -35,7 +37,7 @@ def test_a_failed_message_is_tried_again_by_those_who_may_send_and_says_so(scree
     assert world.claim()
     served = opened.open("ana", f"/s/{world.session}", java_script_enabled=False)
     for one in (page, kim, served):
-        expect(one.locator(".said")).to_have_count(2)
+        expect(one.locator(".said")).to_have_count(3)
         expect(one.locator(".said").last).to_contain_text("tried again")
         expect(one.locator(".said").last).to_contain_text("publish it")
 

@@ -54,14 +54,14 @@ class Person:
         steers = [steer["id"] for steer in state["steers"]] or [new_id()]
         at = (self.who, self.world.session, new_id())
         gates = [call["gate"] for call in (state["turn"] or {}).get("calls") or () if call["gate"]] or [new_id()]
-        failed = state["failed"]["id"] if state["failed"] else new_id()
+        failed = [entry["id"] for entry in state["failed"]] or [new_id()]
         rules = [rule["id"] for rule in read.snapshot(self.world.session)["state"]["rules"]] or [new_id()]
         pick = self.chance.choice
         then: Any = pick([None, None, {"text": "then"}, {"input": pick(inputs)}])
         verbs: list[Callable[[], object]] = [
             lambda: control.submit(*at, text=pick(["one", "two", " "]), loop=loop),
             lambda: control.submit(*at, text="three", delivery=pick(["queue", "fold"])),
-            lambda: control.retry_input(*at, failed),
+            lambda: control.retry_input(*at, pick(failed)),
             lambda: control.resolve(*at, pick(gates), decision=pick(["allow", "allow_rule", "deny"])),
             lambda: control.resolve(*at, pick(gates), decision="allow"),
             lambda: control.set_mode(*at, mode=pick(["plan", "ask", "ask", "auto"]), loop=loop),

@@ -154,6 +154,20 @@ def test_known_secrets_are_masked_wherever_they_turn_up(world: World, known_key:
     assert list(chain.verify()) == []
 
 
+@pytest.mark.rule("B7", "A6")
+def test_the_same_call_again_is_known_as_such_also_with_a_secret_in_it(world: World, known_key: str) -> None:
+    world.start()
+    for number in (1, 2, 3):
+        call = commands.PlannedCall(f"c{number}", "shell", {"command": f"curl -H {known_key}"})
+        finished = world.report(commands.FinishModel(world.turn, world.epoch, number, "", calls=(call,)))
+        if finished["outcome"] == "planned":
+            world.start_tool(call.call)
+            world.settle(call.call)
+            world.begin()
+    assert finished["outcome"] == "failed"
+    assert world.events("TurnFailed")[0].data["error"]["code"] == "repeated_call"
+
+
 @pytest.mark.rule("A6")
 def test_short_values_are_not_masked(world: World, known_key: str) -> None:
     world.submit("abcdefg")

@@ -20,6 +20,7 @@ COMMITS = {
 }  # fmt: skip
 """What no marked turn does any more (E2)."""
 WORK = (COMMITS - {"GateResolved"}) | {"ToolSettled", "StepDone"}
+LANDS = {"SteerDelivered", "TurnFoldedInto"}
 BEGINS = {"LoopStarted", "TurnStarted", "TurnResumed"}
 REASONS = {
     "client_retracted", "promoted", "cleared", "turn_interrupted", "turn_failed", "loop_closed", "session_closed",
@@ -85,6 +86,7 @@ def check_log(log: list[Event], state: State) -> None:
     children_live_within_their_call(log, state, tree)
     gates_are_answered_or_closed_once(log, state)
     inputs_and_steers_leave_once(log, state)
+    what_waits_lands_in_order(log)
     a_stop_spares_what_came_after_it(log)
     usage_adds_up(log, state, tree)
     background_is_listed_until_it_has_ended(log, state)
@@ -242,7 +244,8 @@ def calls_run_one_at_a_time_in_order(log: list[Event]) -> None:
             waiting, running = list(tools), set()
         elif event.type == "ToolStarted":
             call = event.data["call"]
-            assert call == waiting.pop(0), "a call out of its order"
+            assert [call] == waiting[:1], "a call out of its order"
+            waiting.pop(0)
             delegates = {each for each in running if tools[each] == "delegate"}
             assert not running or (running == delegates and tools[call] == "delegate"), "two calls at once"
             running.add(call)
@@ -251,7 +254,8 @@ def calls_run_one_at_a_time_in_order(log: list[Event]) -> None:
             if call in running:
                 running.remove(call)
             else:
-                assert call == waiting.pop(0), "a settlement out of order"
+                assert [call] == waiting[:1], "a settlement out of order"
+                waiting.pop(0)
 
 
 def one_worker_at_a_time(log: list[Event], tree: Tree) -> None:
@@ -354,6 +358,49 @@ def inputs_and_steers_leave_once(log: list[Event], state: State) -> None:
     assert all(count == 1 for count in left.values()), "something left twice"
     assert all(came[entry] == loop for entry, loop in waiting.items())
     assert sorted(came) == sorted([*left, *waiting]), "something was lost, or left and waits still"
+
+
+def what_waits_lands_in_order(log: list[Event]) -> None:
+    """B3, D3: a turn opens with the first input; at a safe point all steers land, oldest first, and then the folding
+    inputs, oldest first, up to the first other. What is set aside is passed over."""
+    steers: dict[str | None, list[str]] = defaultdict(list)
+    inbox: dict[str | None, list[str]] = defaultdict(list)
+    folds: set[str] = set()
+    held: set[str] = set()
+    for event, following in pairwise([*log, None]):
+        assert event is not None
+        data, pending, waiting = event.data, steers[event.loop], inbox[event.loop]
+        ready = [each for each in pending if each not in held]
+        due = [each for each in waiting if each not in held]
+        match event.type:
+            case "SteerQueued" if data["steer"] not in pending:
+                pending.append(data["steer"])
+            case "InputQueued" | "InputChanged":
+                inbox[event.loop] = waiting = [each for each in waiting if each != data["input"]]
+                waiting.insert(data["position"], data["input"])
+                folds |= {data["input"]} if data["delivery"] == "fold" else set()
+            case "InputHeld":
+                held.update(data["inputs"], data["steers"])
+            case "InputReleased":
+                held.difference_update(data["inputs"], data["steers"])
+            case "SteerWithdrawn":
+                pending.remove(data["steer"])
+            case "InputCancelled":
+                waiting.remove(data["input"])
+            case "TurnStarted":
+                assert [data["input"]] == due[:1], "a turn that another message should have opened"
+                waiting.remove(data["input"])
+            case "SteerDelivered":
+                assert [data["steer"]] == ready[:1], "a steer overtook an older one"
+                pending.remove(ready.pop(0))
+            case "TurnFoldedInto":
+                assert not ready, "a folding message overtook a steer"
+                assert [data["input"]] == due[:1], "a folding message overtook another one"
+                assert data["input"] in folds, "a message that does not fold was folded"
+                waiting.remove(due.pop(0))
+        if event.type in LANDS and (following is None or following.type not in LANDS or following.loop != event.loop):
+            assert not ready, "a safe point left a steer behind"
+            assert not due or due[0] not in folds, "a safe point left a folding message behind"
 
 
 def a_stop_spares_what_came_after_it(log: list[Event]) -> None:

@@ -225,6 +225,52 @@ def test_the_steps_of_delegates_count_for_their_parents() -> None:
     assert memory.data("TurnInterrupted")[0]["which"] == "steps"
 
 
+@pytest.mark.rule("B7", "G3")
+def test_a_delegate_may_work_no_longer_than_those_above_it() -> None:
+    memory = limited(wall_s=60)
+    memory.plan_delegates("d", "e")
+    memory.now_ms += 50_000
+    memory.at = memory.delegate("d")
+    first = memory.at
+    assert memory.claim()["claimed"]
+    assert 9_000 < memory.begin()["left_ms"] < 10_000
+    memory.now_ms += 4_000
+    memory.at = LOOP
+    memory.at = memory.delegate("e")
+    assert memory.claim()["claimed"]
+    assert 5_000 < memory.begin()["left_ms"] < 6_000, "what a sibling works counts too"
+    memory.hand_over()
+    assert 4_000 < memory.claim()["left_ms"] < 6_000
+    memory.answer()
+    memory.at = first
+    memory.answer()
+    memory.at = LOOP
+    assert 4_000 < memory.begin()["left_ms"] < 6_000
+    check(memory)
+
+
+@pytest.mark.rule("B7", "C2")
+def test_a_call_that_starts_says_how_long_its_turn_may_work_on() -> None:
+    memory = limited(wall_s=60)
+    memory.mode("ask")
+    step(memory)
+    turn = memory.turn
+    calls = (c.PlannedCall("d", "delegate", {}), c.PlannedCall("a", "shell", {}))
+    memory.do(c.FinishModel(turn.id, turn.epoch, turn.step, "", calls=calls), WORKER)
+    child = memory.delegate("d")
+    memory.at = child
+    memory.resume()
+    memory.now_ms += 20_000
+    memory.answer()
+    memory.at = LOOP
+    gate = memory.ask("a")
+    memory.now_ms += 3_600_000
+    memory.resolve(gate)
+    started = memory.call("a", c.Effect("command", "git push origin"))
+    assert started["outcome"] == "started" and 39_000 < started["left_ms"] < 40_000
+    check(memory)
+
+
 @pytest.mark.rule("B7")
 @pytest.mark.parametrize("how", ["fail", "stop", "hand_over"])
 def test_a_model_call_without_a_reply_is_paid_for_all_the_same(how: str) -> None:
@@ -261,3 +307,34 @@ def test_a_cut_off_call_of_unknown_price_makes_the_total_unknown() -> None:
     memory.stop()
     memory.end(usage={"output_tokens": 5})
     assert memory.data("TurnInterrupted")[0]["cost"] is None
+    assert "known_cost" not in memory.data("TurnInterrupted")[0]
+
+
+@pytest.mark.rule("B7")
+@pytest.mark.parametrize("how", ["answer", "fail", "stop"])
+def test_beside_an_unknown_price_the_known_ones_count_on_for_those_above(how: str) -> None:
+    memory = limited(cost=1)
+    memory.plan_delegates("d", cost=0.1)
+    memory.at = memory.delegate("d")
+    memory.resume()
+    step(memory)
+    step(memory, cost=0.5)
+    turn = memory.turn
+    used: dict[str, Any] = {"usage": {"output_tokens": 5}, "cost": 0.25}
+    if how == "answer":
+        memory.answer(**used)
+    elif how == "fail":
+        memory.do(c.Fail(turn.id, turn.epoch, "x", "y", **used), WORKER)
+    else:
+        memory.stop(turn=turn.id)
+        memory.end(**used)
+    terminal = memory.data("TurnDone", "TurnFailed", "TurnInterrupted")[0]
+    assert (terminal["cost"], terminal["known_cost"]) == (None, 0.75)
+    memory.at = LOOP
+    assert memory.turn.unpriced and memory.turn.cost == pytest.approx(0.85)
+    assert memory.state.spent.cost == memory.state.spent.day_cost == pytest.approx(0.85)
+    memory.begin()
+    assert step(memory, cost=0.15)["outcome"] == "interrupted"
+    (end,) = [each for each in memory.data("TurnInterrupted") if each["cause"] == "budget"]
+    assert (end["which"], end["cost"], end["known_cost"]) == ("cost", None, 1.0)
+    check(memory)

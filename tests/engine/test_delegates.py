@@ -331,7 +331,7 @@ def test_what_children_use_counts_for_their_parents() -> None:
     memory.at = LOOP
     assert memory.turn.usage == {"output_tokens": 61}
     assert memory.turn.unpriced
-    assert memory.turn.cost is None
+    assert memory.turn.cost == 0.5, "what is known of it counts"
 
 
 @pytest.mark.rule("B7")
@@ -884,3 +884,44 @@ def test_what_nobody_knows_of_a_lost_delegate_s_processes_its_parent_s_end_says_
     memory.answer("Then without.")
     (done,) = memory.data("TurnDone")
     assert done["processes"] == {"ended": [], "surviving": [], "unknown": True}
+
+
+@pytest.mark.rule("I1")
+def test_what_changes_from_the_next_turn_on_is_none_of_the_delegates_of_the_running_one() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(None, limits={"steps": 9}), ANA)
+    memory.start()
+    memory.do(c.ChangeLoop(None, model="other:", limits={"steps": 2}), ANA)
+    memory.plan_delegates("d")
+    memory.at = child = memory.delegate("d")
+    assert memory.data("LoopStarted")[-1]["model"] == "demo:"
+    memory.resume()
+    assert memory.turn.limits == {"steps": 9}
+    memory.answer("found")
+    memory.at = LOOP
+    assert memory.closed(child) and memory.begin()["step"] == 2
+    memory.answer()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate("d")
+    assert memory.data("LoopStarted")[-1]["model"] == "other:"
+    memory.resume()
+    assert memory.turn.limits == {"steps": 2}
+    check(memory)
+
+
+@pytest.mark.rule("D10", "G5")
+def test_a_steer_that_names_a_delegate_s_turn_needs_no_loop_beside_it() -> None:
+    memory, (_, child) = family()
+    turn = memory.turn.id
+    receipt = memory.do(c.SendSteer("s", "left", turn=turn), BEN).receipt
+    assert receipt["lands"]["when"] == "safe_point"
+    assert [steer.for_turn for steer in memory.state.loops[child].steers] == [turn]
+    assert not memory.state.loops[LOOP].steers
+    refused = memory.refused(c.SendSteer("x", "left", loop=LOOP, turn=turn))
+    assert refused.code == "turn_mismatch", "another agent's turn than the one it names"
+    memory.stop(turn=turn)
+    assert memory.refused(c.SendSteer("x", "left", turn=turn)).code == "turn_mismatch"
+    memory.end()
+    assert memory.refused(c.SendSteer("x", "left", turn=turn)).code == "turn_mismatch"
+    check(memory)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sessions_app.engine import commands as c
-from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
+from tests.engine.harness import ANA, BEN, BOT, LOOP, WORKER, Memory
 from tests.engine.invariants import check
 
 SURVIVOR = {"ended": [], "surviving": [{"pid": 7, "command": "sleep 9"}], "background": []}
@@ -452,4 +452,22 @@ def test_members_and_erasing_still_work_on_a_closed_session() -> None:
     memory.do(c.SetMember("b", "observer"), ANA)
     memory.do(c.Erase(1, "a pasted key"), ANA)
     assert memory.do(c.ChangeSession(), ANA).events == ()
+    check(memory)
+
+
+@pytest.mark.rule("C4", "B7")
+def test_what_a_worker_knows_of_its_call_is_told_also_when_the_turn_fails_by_another_fault() -> None:
+    memory = Memory()
+    memory.start()
+    waiting = memory.submit("waits")
+    memory.plan("a", "b")
+    memory.call("a")
+    known = c.Settlement("error", "no space left", processes=SURVIVOR)
+    memory.do(c.Fail(memory.turn.id, memory.turn.epoch, "internal", "x", settlements={"a": known}), WORKER)
+    assert [(each["outcome"], each["output"]) for each in memory.data("ToolSettled")] == [
+        ("error", "no space left"), ("not_run", "The turn failed."),
+    ]  # fmt: skip
+    (terminal,) = memory.data("TurnFailed")
+    assert terminal["processes"]["surviving"] == SURVIVOR["surviving"] and terminal["note"] == "held_processes"
+    assert memory.inbox == [f"-{waiting}"]
     check(memory)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sessions_app.engine import commands as c
+from sessions_app.engine.limits import FAILED_KEPT
 from sessions_app.engine.transcript import Transcript
 from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
 from tests.engine.invariants import check
@@ -251,6 +252,29 @@ def test_folding_inputs_join_the_running_turn_at_its_next_safe_point_up_to_the_f
     check(memory)
 
 
+@pytest.mark.rule("B3", "D3", "D6")
+@pytest.mark.parametrize("how", ["superseded", "skipped"])
+def test_a_safe_point_that_a_steer_makes_is_the_folding_inputs_too(how: str) -> None:
+    memory = Memory()
+    memory.start()
+    if how == "skipped":
+        memory.plan("a", "b")
+        memory.call("a")
+        memory.settle("a")
+    joins, other = memory.submit("joins", delivery="fold"), memory.submit("other")
+    steer = memory.steer("left", urgent=True)
+    before = len(memory.log)
+    assert (memory.call("b") if how == "skipped" else memory.answer())["outcome"] == how
+    landed = ["SteerDelivered", "TurnFoldedInto"]
+    made = ["OutputSuperseded"] if how == "superseded" else ["ToolSettled", "StepDone"]
+    assert memory.types(before) == [*made, *landed]
+    assert [event.step for event in memory.log[-2:]] == [2, 2]
+    assert (memory.data("SteerDelivered"), memory.data("TurnFoldedInto")) == ([{"steer": steer}], [{"input": joins}])
+    memory.begin()
+    assert memory.inbox == [other] and memory.types()[-2:] == landed
+    check(memory)
+
+
 @pytest.mark.rule("B3")
 def test_a_folding_input_never_joins_after_a_final_answer_and_then_opens_its_own_turn() -> None:
     memory = Memory()
@@ -311,8 +335,43 @@ def test_a_turn_that_failed_later_keeps_its_message_and_offers_nothing() -> None
     memory.settle("a")
     memory.begin()
     memory.fail()
-    assert memory.loop.failed is None
+    assert not memory.loop.failed
     memory.start("next")
     memory.fail()
-    memory.start("something else")
-    assert memory.loop.failed is None, "another turn has begun"
+    assert [entry.id for entry in memory.loop.failed] == [memory.data("TurnStarted")[-1]["input"]]
+
+
+@pytest.mark.rule("B9")
+def test_what_failed_may_be_tried_again_whatever_has_run_since_and_each_once() -> None:
+    memory = Memory()
+    memory.start("A")
+    first = memory.turn.opening.id
+    memory.fail()
+    memory.start("B")
+    memory.answer("about B")
+    memory.start("C")
+    second = memory.turn.opening.id
+    memory.fail()
+    memory.start("D")
+    memory.do(c.Retry(first, "again"), ANA)
+    memory.answer("about D")
+    memory.resume()
+    transcript = Transcript()
+    transcript.feed(memory.log)
+    assert [str(getattr(entry, "text", "")) for entry in transcript.entries] == ["B", "about B", "D", "about D", "A"]
+    assert memory.refused(c.Retry(first, "twice")).code == "input_not_found"
+    memory.fail()
+    assert [entry.id for entry in memory.loop.failed] == [second, "again"], "the second try may be tried again itself"
+    check(memory)
+
+
+@pytest.mark.rule("B9")
+def test_of_many_that_failed_the_newest_may_be_tried_again() -> None:
+    memory = Memory()
+    ids = []
+    for _ in range(FAILED_KEPT + 1):
+        memory.start("in vain")
+        ids.append(memory.turn.opening.id)
+        memory.fail()
+    assert [entry.id for entry in memory.loop.failed] == ids[1:]
+    check(memory)

@@ -1,7 +1,6 @@
 """The stop: what it selects, what it marks, what its receipt says, and who wins a race."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from sessions_app.engine import commands as c
 from sessions_app.engine.actors import SYSTEM, Actor
 from sessions_app.engine.decide import Phase
 from sessions_app.engine.errors import Refused
-from sessions_app.engine.state import Loop
 from tests.engine.harness import ANA, BEN, BOT, LOOP, WORKER, Memory
 from tests.engine.invariants import check
 
@@ -40,6 +38,18 @@ def test_a_stop_of_a_named_loop_says_so() -> None:
     turn = memory.start()
     assert memory.stop(loop=LOOP)["turns"] == [turn]
     assert memory.data("InterruptRequested")[0]["scope"] == LOOP
+
+
+@pytest.mark.rule("E1", "E2")
+@pytest.mark.parametrize("named", [None, LOOP])
+def test_a_stop_that_names_only_a_turn_is_one_of_that_turn_s_loop(named: str | None) -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    child = memory.at = memory.delegate("d")
+    turn = memory.resume()
+    assert memory.stop(loop=named, turn=turn)["turns"] == [turn]
+    assert memory.data("InterruptRequested")[0]["scope"] == child
 
 
 @pytest.mark.rule("E2", "E8")
@@ -346,14 +356,20 @@ def test_the_cause_is_who_asked(kind: Any, cause: str) -> None:
 
 @pytest.mark.rule("E1")
 def test_a_stop_of_one_loop_takes_its_delegates_and_no_other() -> None:
-    """Delegates are not built yet; the selection is, and it must not depend on the order the loops are stored in."""
     memory = Memory()
     memory.start()
-    turn = memory.turn
-    for id, parent in (("a-grandchild", "z-child"), ("z-child", LOOP), ("stranger", None)):
-        other = Loop(id, "x", "demo:", "auto", parent, "running", turn=replace(turn, id=id))
-        memory.state = memory.state.with_loop(other)
-    assert memory.do(c.Interrupt("r", "z-child"), ANA).receipt["turns"] == ["a-grandchild", "z-child"]
+    memory.plan_delegates("d", "e")
+    child, sibling = memory.delegate("d"), memory.delegate("e")
+    memory.at = sibling
+    memory.resume()
+    memory.at = child
+    turn = memory.resume()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate("d")
+    below = memory.resume()
+    assert memory.stop(loop=child)["turns"] == [below, turn], "those below end first"
+    assert [loop.id for loop in memory.state.loops.values() if loop.turn and not loop.turn.mark] == [LOOP, sibling]
+    check(memory)
 
 
 @pytest.mark.rule("E3", "E9")
@@ -372,3 +388,19 @@ def test_only_one_of_worker_fence_and_sweep_writes_the_terminal() -> None:
     assert len(memory.events("TurnInterrupted")) == 1
     assert memory.events("TurnInterrupted")[0].data["ended_by"] == "fence"
     assert SYSTEM.kind == memory.log[-1].actor.kind
+
+
+@pytest.mark.rule("E3", "E12")
+@pytest.mark.parametrize("waiting", [False, True])
+def test_what_comes_with_a_second_stop_stands_behind_what_came_with_the_first_wherever_that_is(waiting: bool) -> None:
+    memory = Memory()
+    memory.start()
+    before = memory.submit("before")
+    after = memory.submit("after")
+    memory.stop(then=c.Then("x", "first"))
+    memory.do(c.EditInput(before, position=0), BEN)
+    assert memory.inbox == [before, "x", after]
+    memory.stop(BEN, then=c.Then(before) if waiting else c.Then("y", "second"))
+    assert memory.inbox == (["x", before, after] if waiting else [before, "x", "y", after])
+    memory.end()
+    check(memory)

@@ -252,7 +252,7 @@ class Session(RuleBasedStateMachine):
 
     @verb(fits=lambda self: any(loop.failed for loop in self.state.loops.values()), who=PEOPLE, index=WHERE)
     def retry(self, who: Any, index: int) -> None:
-        failed = [loop.failed for loop in self.state.loops.values() if loop.failed is not None]
+        failed = [entry for loop in self.state.loops.values() for entry in loop.failed]
         self.do(c.Retry(self.pick(failed, index), self.memory.new_id("i")), who)
 
     @verb(times=2, who=PEOPLE, where=WHERE, urgent=st.booleans(), named=st.booleans())
@@ -332,6 +332,9 @@ class Session(RuleBasedStateMachine):
         began = receipt["turns"] or receipt["note"] == "not_started" or receipt.get("background")
         assert not receipt["accepted"] or began
         self.untouched(before, {top})
+        asked = self.memory.data("InterruptRequested")[-1:]
+        if asked and asked[0]["request"] == request:
+            assert asked[0]["scope"] == (top if scope or turn else "session"), "a stop says another reach than it has"
         if before.status == "open":
             self.stopped(before, request, keep, self.subtree(top, before))
 
@@ -448,8 +451,14 @@ class Session(RuleBasedStateMachine):
         turn = loop.turn
         assert turn is not None
         self.do(c.BeginStep(turn.id, turn.epoch))
-        turn = self.state.loops[loop.id].turn
-        if turn is None or safe_point:
+        now = self.state.loops[loop.id]
+        turn = now.turn
+        if turn is None:
+            return
+        first = now.next_input()
+        left = now.ready_steers() or (first is not None and first.delivery == "fold")
+        assert turn.mark is not None or not left, "a safe point left something behind"
+        if safe_point:
             return
         planned = tuple(
             c.PlannedCall(f"{turn.step}.{n}", tool, {"command": "x" if n else turn.step})

@@ -17,7 +17,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from sessions_app.engine import commands as c
 from sessions_app.engine import decide as deciding
 from sessions_app.engine import fold as folding
-from sessions_app.engine.decide import Decision, ending, fates, gates, inputs, interrupting, steps
+from sessions_app.engine.decide import Decision, ending, fates, gates, inputs, interrupting, steering, steps
 from sessions_app.engine.events import Event
 from sessions_app.engine.state import Call, Loop, State, Turn
 from sessions_app.engine.transcript import Transcript
@@ -281,10 +281,36 @@ def a_loop_closed_twice(patch: Patch) -> None:
         patch.setattr(module, "end_below", stale)
 
 
+def a_fold_before_the_steers(patch: Patch) -> None:
+    of = steps._landing
+    patch.setattr(steps, "_landing", lambda loop, turn, step: of(loop, turn, step)[::-1])
+
+
+def a_fold_past_a_message_that_does_not(patch: Patch) -> None:
+    folded = inputs.folded
+
+    def past(loop: Loop, turn: Turn, step: int) -> list[Any]:
+        folding = tuple(entry for entry in loop.inbox if entry.delivery == "fold")
+        return folded(replace(loop, inbox=folding), turn, step)
+
+    patch.setattr(steps, "folded", past)
+
+
+def a_safe_point_that_takes_one_steer(patch: Patch) -> None:
+    delivered = steering.delivered
+    patch.setattr(steps, "delivered", lambda loop, turn, step: delivered(loop, turn, step)[:1])
+
+
+def a_safe_point_that_takes_nothing(patch: Patch) -> None:
+    patch.setattr(steps, "_landing", lambda loop, turn, step: ())
+
+
 BUGS = [
     (a_stop_that_a_reply_overtakes, "mark"), (a_call_that_starts_after_the_mark, "mark"),
     (an_answer_after_the_mark, "after a mark"), (a_report_of_a_lost_lease, "late report|DID NOT RAISE|waits for"),
     (a_call_without_its_settlement, "settlement|waits for"), (a_call_settled_twice, ""), (two_terminals, ""),
+    (a_fold_before_the_steers, "overtook"), (a_fold_past_a_message_that_does_not, "overtook"),
+    (a_safe_point_that_takes_one_steer, "left"), (a_safe_point_that_takes_nothing, "left"),
     (an_input_that_vanishes, "lost"), (a_steer_delivered_twice, ""),
     (a_stop_that_takes_what_came_after_it, "came after it"), (an_end_without_its_idle_edge, ""),
     (a_fold_that_reads_texts, "facts"), (a_gate_that_outlives_its_turn, "gate|open"),
@@ -318,6 +344,6 @@ def test_the_generated_histories_find_a_bug_put_in_on_purpose(
         max_examples=EXAMPLES, stateful_step_count=30, deadline=None, derandomize=True, database=None, print_blob=False,
         phases=[Phase.generate], suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
     )  # fmt: skip
-    errors = (AssertionError, ValueError, KeyError, StopIteration, pytest.fail.Exception)
-    with pytest.raises(errors, match=says or None):
+    found_by = (AssertionError, ValueError, KeyError, StopIteration, pytest.fail.Exception)
+    with pytest.raises(found_by, match=says or None):
         run_state_machine_as_test(Session, settings=found)

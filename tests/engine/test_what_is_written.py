@@ -556,7 +556,7 @@ def test_a_turn_ended_for_repeating_itself_says_how_often_and_what_that_cost() -
     for number in range(int(BUDGETS["repeats"]) - 1):
         planned = tuple(replace(call, call=f"x{number}") for call in same)
         assert memory.answer("", calls=planned, cost=0.25) == {"marked": False, "outcome": "planned"}
-        assert memory.call(f"x{number}") == {"marked": False, "outcome": "started"}
+        assert memory.call(f"x{number}")["outcome"] == "started"
         memory.settle(f"x{number}")
         memory.begin()
     memory.answer("", calls=same, cost=0.25)

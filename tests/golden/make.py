@@ -189,7 +189,7 @@ def retried(memory: Memory) -> None:
     memory.end(cut_off={"text": "It is"})
     memory.start("Translate.")
     memory.fail("provider_error", "HTTP 500 after 5 tries")
-    memory.do(c.Retry(memory.loop.failed.id if memory.loop.failed else "", "again"), BEN)
+    memory.do(c.Retry(memory.loop.failed[0].id, "again"), BEN)
     memory.resume()
     memory.answer("Übersetzt.")
 

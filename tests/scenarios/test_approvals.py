@@ -56,7 +56,7 @@ def test_a_denied_call_does_not_run_and_the_model_goes_on_knowing_why(server: Mo
 @pytest.mark.rule("H3")
 def test_a_rule_lets_the_next_such_call_run_without_asking(server: ModelServer) -> None:
     session = asking(server, "mkdir a", "mkdir b", "rmdir a")
-    rule = {"kind": "command_prefix", "value": "mkdir a"}
+    rule = {"kind": "command", "value": "mkdir a"}
     answer(session, "allow_rule", session.events("GateOpened")[0], rule=rule)
     second = session.until("GateOpened", 2)
     assert session.file("a").is_dir() and second.data["offers"][0]["value"] == "mkdir b"

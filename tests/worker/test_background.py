@@ -229,12 +229,13 @@ async def test_a_flood_is_bounded_on_disk(tmp_path: Path) -> None:
         assert text.endswith(b"y\n" + LEFT_OUT)
 
 
-@pytest.mark.rule("E13")
-async def test_where_there_can_be_no_file_nothing_is_run(tmp_path: Path) -> None:
+@pytest.mark.rule("E13", "C4")
+@pytest.mark.parametrize("background", [True, False])
+async def test_where_there_can_be_no_file_nothing_is_run(tmp_path: Path, background: bool) -> None:
     async with guarded(tmp_path) as ward:
         (tmp_path / "home").write_text("in the way")
         context = tool_context(ward)
-        outcome = await run_tool("shell", {"command": "touch ran", "background": True}, context)
+        outcome = await run_tool("shell", {"command": "touch ran", "background": background}, context)
         assert outcome.outcome == "error"
         assert outcome.output.startswith("shell failed: ")
         assert not (tmp_path / "ran").exists()

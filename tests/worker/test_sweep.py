@@ -315,3 +315,18 @@ def test_a_worker_whose_process_is_gone_is_dead_at_once_and_one_whose_process_is
     [terminal] = dead.events("TurnInterrupted")
     assert (terminal.data["cause"], terminal.data["ended_by"]) == ("worker_lost", "sweep")
     assert terminal.data["processes"]["unknown"] is False
+
+
+@pytest.mark.rule("G3", "J3", "A7")
+@pytest.mark.usefixtures("impatient")
+def test_delegates_end_before_those_above_them_whatever_their_ids_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World.create()
+    world.start()
+    clock_was_set_back = iter(f"00000000-0000-7000-8000-{at:012d}" for at in range(9))
+    monkeypatch.setattr("tests.support.world.new_id", lambda: next(clock_was_set_back))
+    [child] = world.delegate("look around")
+    assert child.claim()
+    lose()
+    Sweep().look()
+    causes = [(event.loop, event.data["cause"]) for event in world.events("TurnInterrupted")]
+    assert causes == [(child.loop, "worker_lost"), (world.loop, "worker_lost")]

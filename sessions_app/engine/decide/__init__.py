@@ -6,7 +6,6 @@ from typing import Any, Final
 from sessions_app.engine import commands
 from sessions_app.engine.decide import (
     background,
-    budgets,
     ending,
     gates,
     inputs,
@@ -39,7 +38,7 @@ _RULES: Final[dict[type, Callable[[State, Any, Context], Decision]]] = {
     commands.BackgroundEnded: background.background_ended,
     commands.Claim: steps.claim,
     commands.HandOver: steps.hand_over,
-    commands.BeginStep: budgets.begin_step,
+    commands.BeginStep: steps.begin_step,
     commands.FinishModel: steps.finish_model,
     commands.StartTool: steps.start_tool,
     commands.SettleTool: steps.settle_tool,

@@ -8,6 +8,7 @@ from sessions_app.engine.actors import Actor
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Data, Draft
 from sessions_app.engine.state import Author, Loop, State, Turn
+from sessions_app.engine.text import clean_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Context:
     The texts are there for what waits, which the state holds by reference. `payload` is an event's whole payload;
     `returned` its text as it goes back to its author: itself, or `{ref, size}` where it is long, so that giving back a
     full queue takes no longer than a stop may (E11). `files` are the files that an earlier message carries, `uploads`
-    those that are there of the ids of uploaded files, each `{id, name, size, type}`.
+    those that are there of the ids of uploaded files, each `{id, name, size, type}`. `stored` is a value as the log has
+    it (A6): what is compared with an earlier event's is compared as that.
     """
 
     actor: Actor
@@ -38,6 +40,7 @@ class Context:
     cause: str = ""
     files: Callable[[int], list[Data]] = lambda seq: []
     uploads: Callable[[Sequence[str]], Mapping[str, Data]] = lambda ids: {}
+    stored: Callable[[Any], Any] = lambda value: clean_json(value)[0]
 
     def text(self, seq: int, key: str = "text") -> Any:
         """A text of an earlier event; `{"erased": true}` where it was erased (A3), None where there is none."""
@@ -69,6 +72,12 @@ def find_loop(state: State, loop_id: str | None) -> Loop:
     if loop.status == "closed":
         raise Refused("loop_closed", "This agent has ended.", loop=loop.id)
     return loop
+
+
+def addressed(state: State, loop: str | None, turn: str | None) -> Loop:
+    """The named loop, or else that of the named turn where it runs, or the primary one; refuses as `find_loop` does."""
+    found = None if turn is None or loop is not None else state.turn(turn)
+    return find_loop(state, loop) if found is None else found[0]
 
 
 def held_turn(state: State, turn_id: str, epoch: int) -> tuple[Loop, Turn]:

@@ -10,7 +10,7 @@ from sessions_app.engine.state import Call, Loop, State, Turn, stricter
 
 
 def start(state: State, loop: Loop, turn: Turn, call: Call, command: StartTool, child: Child) -> Decision:
-    """The call starts, and with it its child, which has the model, the limits and at most the mode of its parent."""
+    """The call starts, and with it its child, with the model, the limits and at most the mode of this turn (I1)."""
     started = Draft(
         "ToolStarted",
         {"call": call.call, "tool": call.tool, "arguments": command.arguments},
@@ -23,7 +23,7 @@ def start(state: State, loop: Loop, turn: Turn, call: Call, command: StartTool, 
         events = settle(state, loop, turn, call, Settlement("error", over, code="delegate_limit"))
         return Decision((started, *events), {"marked": False, "outcome": "settled"})
     made = {
-        "parent": loop.id, "call": call.call, "task": child.task, "agent": loop.agent, "model": loop.model,
+        "parent": loop.id, "call": call.call, "task": child.task, "agent": loop.agent, "model": turn.model,
         "mode": stricter(loop.mode, turn.mode), "instructions": child.instructions,
     }  # fmt: skip
     queued = {
@@ -39,8 +39,8 @@ def _over(state: State, loop: Loop, turn: Turn) -> str | None:
     most = budgets(turn.limits)
     if len(state.ancestors(loop)) >= most["depth"]:
         return f"Not delegated: at most {most['depth']:.0f} sub-agents may stand above each other. Do it yourself."
-    for each in (loop, *state.ancestors(loop)):
-        most_below = budgets(each.limits if each.turn is None else each.turn.limits)["delegates"]
-        if each.turn is not None and each.turn.delegates >= most_below:
+    for each in (turn, *(above.turn for above in state.ancestors(loop) if above.turn is not None)):
+        most_below = budgets(each.limits)["delegates"]
+        if each.delegates >= most_below:
             return f"Not delegated: a turn may have at most {most_below:.0f} sub-agents in all. Do it yourself."
     return None

@@ -17,7 +17,7 @@ from sessions_app.engine.decide.fates import Aftermath, Column, fates, held_note
 from sessions_app.engine.decide.gates import closed, open_gates
 from sessions_app.engine.decide.settling import WITH_ITS_PARENT, settle, settled, unsettled
 from sessions_app.engine.events import Draft
-from sessions_app.engine.state import Loop, Request, State, Turn, add_usage, final_cost
+from sessions_app.engine.state import Loop, Request, State, Turn, add_usage, final_costs
 
 
 def holding(state: State, turn: Turn, context: Context) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def interrupted(course: Course, loop_id: str, command: EndTurn) -> None:
         "inputs": rest.inputs,
         "steers": rest.steers,
         "usage": add_usage(turn.usage, command.usage),
-        "cost": final_cost(turn, command.usage, command.cost),
+        **final_costs(turn, command.usage, command.cost),
     }
     if alive:
         data |= held_note(course.state)

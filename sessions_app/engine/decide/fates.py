@@ -150,7 +150,10 @@ def dispose(result: Aftermath, column: Column) -> None:
 
 
 def _touched(result: Aftermath, column: Column) -> tuple[list[Input], list[Steer]]:
-    """What waited when the end was asked for, less what was sent with the request to run first (E12)."""
+    """What waited when the end was asked for, less what was sent with the request to run first (E12).
+
+    Where nobody asked, the end itself is the moment: until then a fault is unreported, and a lease lives (J2).
+    """
     loop, request = result.loop, result.request
     if request is None or column == "survivors":
         return list(loop.inbox), list(loop.steers)

@@ -69,11 +69,9 @@ def folded(loop: Loop, turn: Turn, step: int) -> list[Draft]:
 def retry(state: State, command: Retry, context: Context) -> Decision:
     """Queue the opening input of a turn that failed without a committed step once more, ahead of the others (B9)."""
     open_session(state)
-    for loop in state.loops.values():
-        entry = loop.failed
-        if entry is not None and entry.id == command.input:
-            break
-    else:
+    failed = ((loop, entry) for loop in state.loops.values() for entry in loop.failed if entry.id == command.input)
+    loop, entry = next(failed, (None, None))
+    if loop is None or entry is None:
         raise Refused("input_not_found", "There is no failed message of that id to try again.", input=command.input)
     check_inbox(find_loop(state, loop.id))
     text = context.text(entry.text_seq)

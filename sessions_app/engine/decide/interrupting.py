@@ -19,7 +19,7 @@ from sessions_app.engine.commands import (
     Then,
 )
 from sessions_app.engine.decide.background import background_ended, background_of
-from sessions_app.engine.decide.context import Context, Decision, find_loop, held_turn, open_session
+from sessions_app.engine.decide.context import Context, Decision, addressed, find_loop, held_turn, open_session
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import close_delegate, end_below, end_given_back, interrupted, phase_of
 from sessions_app.engine.decide.fates import Aftermath, dispose, goes_on, return_all
@@ -47,9 +47,8 @@ def interrupt(state: State, command: Interrupt, context: Context) -> Decision:
         return _mark(state, command, context, targets)
     if running:
         return _join(state, command, context, running, targets)
-    waiting = [loop for loop in targets if loop.runnable()]
-    if waiting:
-        return _not_started(state, command, context, waiting)
+    if any(loop.runnable() for loop in targets):
+        return _not_started(state, command, context, targets)
     return _idle(state, command, context, targets)
 
 
@@ -104,32 +103,31 @@ def _then(state: State, command: Interrupt, context: Context, request: Request |
     then = command.then
     if then is None:
         return []
-    loop = _addressed(state, command)
     ahead = request.then if isinstance(request, Request) else ()
     request_id = request.id if isinstance(request, Request) else request
-    position = len([entry for entry in loop.inbox if entry.id in ahead and entry.id != then.input])
     if then.text is not None:
+        loop = addressed(state, command.loop, command.turn)
         files = named(then.files, context)
-        text = worded(then.text, files)
+        text, position = worded(then.text, files), _behind(loop, ahead)
         return [queued(loop, then.input, text, context.actor.agency, position, request_id, files=files)]
-    holder, entry = find_input(state, then.input)
-    moved = changed(holder, entry, context.text(entry.text_seq), position, request_id)
+    loop, entry = find_input(state, then.input)
+    position = _behind(replace(loop, inbox=without(loop.inbox, entry.id)), ahead)
+    moved = changed(loop, entry, context.text(entry.text_seq), position, request_id)
     if not entry.held:
         return [moved]
-    return [moved, Draft("InputReleased", {"inputs": [entry.id], "steers": []}, holder.id)]
+    return [moved, Draft("InputReleased", {"inputs": [entry.id], "steers": []}, loop.id)]
 
 
-def _addressed(state: State, command: Interrupt) -> Loop:
-    """The loop that a message sent with a stop goes to: the named one, that of the named turn, or the primary one."""
-    found = None if command.turn is None or command.loop is not None else state.turn(command.turn)
-    return find_loop(state, command.loop) if found is None else found[0]
+def _behind(loop: Loop, ahead: Sequence[str]) -> int:
+    """The place behind the last of these that waits there, the first one where none does."""
+    return max((place for place, entry in enumerate(loop.inbox, 1) if entry.id in ahead), default=0)
 
 
-def _requested(command: Interrupt, turns: list[str], queue: str, phases: dict[str, str]) -> Draft:
+def _requested(command: Interrupt, targets: list[Loop], queue: str, phases: dict[str, str]) -> Draft:
     data: dict[str, Any] = {
         "request": command.request,
-        "scope": "session" if command.loop is None else command.loop,
-        "turns": turns,
+        "scope": "session" if command.loop is None and command.turn is None else targets[-1].id,
+        "turns": list(phases),
         "queue": queue,
         "phases": phases,
     }
@@ -147,7 +145,7 @@ def _mark(state: State, command: Interrupt, context: Context, targets: list[Loop
     phases = {turn.id: phase_of(turn, context) for turn in fresh}
     queue = command.queue or state.settings.get("stop_queue", "run")
     course = Course(state, context)
-    course.add(_requested(command, list(phases), queue, phases))
+    course.add(_requested(command, targets, queue, phases))
     kills = _kills(command, targets)
     course.add(*_then(state, command, context, command.request), *kills, *_revoked(state, command, targets))
     end_given_back(course, targets)
@@ -170,7 +168,7 @@ def _join(state: State, command: Interrupt, context: Context, running: list[Turn
 
     Background processes that the first stop spared, or would spare, end with one that does not (E13).
     """
-    turn = _addressed(state, command).turn
+    turn = addressed(state, command.loop, command.turn).turn
     first = None if turn is None or turn.mark is None else state.requests[turn.mark]
     kills = _kills(command, targets)
     events = (*_then(state, command, context, first), *kills, *_revoked(state, command, targets))
@@ -178,15 +176,16 @@ def _join(state: State, command: Interrupt, context: Context, running: list[Turn
     return Decision(events, receipt, None if events else "joined")
 
 
-def _not_started(state: State, command: Interrupt, context: Context, waiting: list[Loop]) -> Decision:
+def _not_started(state: State, command: Interrupt, context: Context, targets: list[Loop]) -> Decision:
     """Nothing runs yet, but something would: hold it, unless the request itself said `run` (E11).
 
     A delegate that then has nothing left to run closes, unless a message was sent with the stop.
     """
+    waiting = [loop for loop in targets if loop.runnable()]
     queue = command.queue or "hold"
     spared = "" if command.then is None else command.then.input
     course = Course(state, context)
-    course.add(_requested(command, [], queue, {}))
+    course.add(_requested(command, targets, queue, {}))
     for loop in waiting:
         result = Aftermath(replace(loop, inbox=without(loop.inbox, spared)), context, held_by=command.request)
         dispose(result, queue)
@@ -194,7 +193,7 @@ def _not_started(state: State, command: Interrupt, context: Context, waiting: li
             result = Aftermath(loop, context)
             return_all(result, "loop_closed")
         course.add(*result.events)
-    kills = _kills(command, waiting)
+    kills = _kills(command, targets)
     course.add(*_then(state, command, context, None), *kills)
     for loop in waiting:
         now = course.state.loops.get(loop.id)

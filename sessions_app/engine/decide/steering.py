@@ -4,7 +4,7 @@ from typing import Any
 
 from sessions_app.engine.actors import agency_of
 from sessions_app.engine.commands import EditSteer, SendSteer, WithdrawSteer
-from sessions_app.engine.decide.context import Context, Decision, credit, find_loop, open_session, wrote
+from sessions_app.engine.decide.context import Context, Decision, addressed, credit, open_session, wrote
 from sessions_app.engine.decide.files import kept, named, worded
 from sessions_app.engine.decide.gates import withdrawn
 from sessions_app.engine.errors import Refused
@@ -23,14 +23,15 @@ def check_steer_limits(loop: Loop, text: str) -> None:
 def steer(state: State, command: SendSteer, context: Context) -> Decision:
     """Accept a steer and say where it will land; never waits for the turn (D2, D9, D10)."""
     open_session(state)
-    loop = find_loop(state, command.loop)
+    loop = addressed(state, command.loop, command.turn)
     files = named(command.files, context)
     text = worded(command.text, files)
     check_steer_limits(loop, text)
     turn = loop.turn
     if command.turn is not None and (turn is None or turn.id != command.turn or turn.mark is not None):
         running = None if turn is None or turn.mark is not None else turn.id
-        raise Refused("turn_mismatch", "That turn is not running any more.", text=command.text, running=running)
+        detail = "That turn is over, or another agent's."
+        raise Refused("turn_mismatch", detail, text=command.text, running=running)
     data: dict[str, Any] = {"steer": command.steer, "text": text, "urgent": command.urgent, **files}
     if command.turn is not None:
         data["for_turn"] = command.turn

@@ -8,6 +8,7 @@ said as it ended (C4). From the mark on, only `EndTurn` ends the turn.
 from sessions_app.engine.commands import (
     BeginStep,
     Claim,
+    EndTurn,
     Fail,
     FinishModel,
     HandOver,
@@ -16,9 +17,10 @@ from sessions_app.engine.commands import (
     StartTool,
 )
 from sessions_app.engine.decide import delegates
+from sessions_app.engine.decide.budgets import left_ms, used_up
 from sessions_app.engine.decide.context import Context, Decision, held_turn
 from sessions_app.engine.decide.course import Course
-from sessions_app.engine.decide.ending import end_below, finish, holding, settle_rest
+from sessions_app.engine.decide.ending import end_below, finish, holding, interrupted, settle_rest
 from sessions_app.engine.decide.fates import fates
 from sessions_app.engine.decide.gates import ask, closed, judge
 from sessions_app.engine.decide.inputs import folded
@@ -26,9 +28,8 @@ from sessions_app.engine.decide.settling import FORBIDDEN, NOT_RUN_URGENT, not_r
 from sessions_app.engine.decide.steering import delivered
 from sessions_app.engine.errors import Refused
 from sessions_app.engine.events import Draft
-from sessions_app.engine.limits import budgets, left_ms
-from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, final_cost, total_cost, with_cost
-from sessions_app.engine.text import clean_json
+from sessions_app.engine.limits import budgets
+from sessions_app.engine.state import Call, Loop, State, Turn, add_usage, costs, final_costs, with_cost
 
 MARKED = Decision((), {"marked": True})
 
@@ -40,7 +41,9 @@ def claim(state: State, command: Claim, context: Context) -> Decision:
         return Decision((), {"claimed": False})
     epoch, index, turn, entry = loop.epoch + 1, loop.turns + 1, loop.turn, loop.next_input()
     if turn is not None:
-        return _resume(loop, turn, command, epoch, context) if command.resume else Decision((), {"claimed": False})
+        return (
+            _resume(state, loop, turn, command, epoch, context) if command.resume else Decision((), {"claimed": False})
+        )
     assert entry is not None
     data = {"index": index, "input": entry.id, "worker": command.worker, "epoch": epoch}
     return Decision(
@@ -49,12 +52,12 @@ def claim(state: State, command: Claim, context: Context) -> Decision:
     )
 
 
-def _resume(loop: Loop, turn: Turn, command: Claim, epoch: int, context: Context) -> Decision:
+def _resume(state: State, loop: Loop, turn: Turn, command: Claim, epoch: int, context: Context) -> Decision:
     """The same turn, where it was left (J4). `left_ms`: how long it may work on (B7)."""
     resumed = Draft("TurnResumed", {"worker": command.worker, "epoch": epoch}, loop.id, turn.id, turn.step)
     receipt = {
         "claimed": True, "turn": turn.id, "epoch": epoch, "step": turn.step, "index": turn.index, "resumed": True,
-        "delegated": [call.call for call in turn.delegated()], "left_ms": left_ms(turn, context.now_ms),
+        "delegated": [call.call for call in turn.delegated()], "left_ms": left_ms(state, loop, context.now_ms),
         "attempt": turn.attempt,
     }  # fmt: skip
     return Decision((resumed,), receipt)
@@ -78,13 +81,27 @@ def hand_over(state: State, command: HandOver, context: Context) -> Decision:
 
 
 def begin_step(state: State, command: BeginStep, context: Context) -> Decision:
-    """The safe point before the next model call: all pending steers, oldest first, then the folding inputs (B3, D3).
+    """The safe point before the next model call: what waits for it lands (B3, D3).
 
-    `budgets.begin_step` is asked first; a marked turn, and one in the middle of a step, gets no further.
+    Nothing does where a budget is used up: that ends the turn (B7). `left_ms` is how long it may work on, waits apart.
     """
     loop, turn = held_turn(state, command.turn, command.epoch)
-    landing = (*delivered(loop, turn, turn.step), *folded(loop, turn, turn.step))
-    return Decision(landing, {"marked": False, "step": turn.step})
+    if turn.mark is not None:
+        return MARKED
+    if turn.calls is not None:
+        raise Refused("invalid", "Calls of the last step have not settled.")
+    which = used_up(state, loop, context.now_ms)
+    if which is not None:
+        course = Course(state, context)
+        interrupted(course, loop.id, EndTurn(turn.id, turn.epoch, "worker", "budget", which=which))
+        return course.decision({"marked": False, "outcome": "interrupted"})
+    receipt = {"marked": False, "step": turn.step, "left_ms": left_ms(state, loop, context.now_ms)}
+    return Decision(_landing(loop, turn, turn.step), receipt)
+
+
+def _landing(loop: Loop, turn: Turn, step: int) -> tuple[Draft, ...]:
+    """What lands at the safe point before step `step`: the pending steers, then the folding inputs (B3, D3)."""
+    return (*delivered(loop, turn, step), *folded(loop, turn, step))
 
 
 def finish_model(state: State, command: FinishModel, context: Context) -> Decision:
@@ -118,7 +135,7 @@ def _repeats(turn: Turn, command: FinishModel, context: Context) -> list[int]:
         last = context.payload(turn.planned)["calls"][-1]
         before = (last["tool"], last["arguments"])
     for call in command.calls:
-        same = (call.tool, clean_json(call.arguments)[0])
+        same = (call.tool, context.stored(call.arguments))
         count = count + 1 if same == before else 1
         before = same
         counts.append(count)
@@ -134,7 +151,7 @@ def _supersede(loop: Loop, turn: Turn, command: FinishModel) -> Decision:
         **_used(command),
     }
     withdrawn = Draft("OutputSuperseded", data, loop.id, turn.id, turn.step)
-    return Decision((withdrawn, *delivered(loop, turn, turn.step + 1)), {"marked": False, "outcome": "superseded"})
+    return Decision((withdrawn, *_landing(loop, turn, turn.step + 1)), {"marked": False, "outcome": "superseded"})
 
 
 def _reply(command: FinishModel) -> dict[str, object]:
@@ -163,7 +180,7 @@ def _answer(state: State, loop: Loop, turn: Turn, command: FinishModel, context:
     data = {
         "steps": turn.kept + 1,
         "usage": add_usage(turn.usage, command.usage),
-        "cost": total_cost(with_cost(turn, command.cost)),
+        **costs(with_cost(turn, command.cost)),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
         **holding(state, turn, context),
     }
@@ -183,7 +200,10 @@ def _find_call(turn: Turn, step: int, call_id: str) -> Call:
 
 
 def start_tool(state: State, command: StartTool, context: Context) -> Decision:
-    """The intent of one call, unless a stop or an urgent steer came first: then the unstarted ones do not run (D5)."""
+    """The intent of one call, unless a stop or an urgent steer came first: then the unstarted ones do not run (D5).
+
+    `left_ms` is how long the turn may work on from here: it has waited before, or its delegates have worked (B7).
+    """
     loop, turn = held_turn(state, command.turn, command.epoch)
     if turn.mark is not None:
         return MARKED
@@ -207,7 +227,8 @@ def start_tool(state: State, command: StartTool, context: Context) -> Decision:
     data = {"call": call.call, "tool": call.tool, "arguments": command.arguments}
     if rule is not None:
         data["rule"] = rule  # every call that a person let run says who and by what (H3)
-    return Decision((Draft("ToolStarted", data, loop.id, turn.id, turn.step),), {"marked": False, "outcome": "started"})
+    receipt = {"marked": False, "outcome": "started", "left_ms": left_ms(state, loop, context.now_ms)}
+    return Decision((Draft("ToolStarted", data, loop.id, turn.id, turn.step),), receipt)
 
 
 def _is_next(turn: Turn, call: Call, command: StartTool) -> bool:
@@ -226,7 +247,7 @@ def _skip_rest(state: State, loop: Loop, turn: Turn, context: Context) -> Decisi
         if call.status == "planned":
             events += settled(state, loop, turn, call, not_run(call, context) or Settlement("not_run", NOT_RUN_URGENT))
     if not turn.delegated():
-        events += [step_done(loop, turn), *delivered(loop, turn, turn.step + 1)]
+        events += [step_done(loop, turn), *_landing(loop, turn, turn.step + 1)]
     return Decision(tuple(events), {"marked": False, "outcome": "skipped"})
 
 
@@ -255,14 +276,15 @@ def fail(state: State, command: Fail, context: Context) -> Decision:
     if not end_below(course, loop, command.request):
         return course.decision({"marked": False, "outcome": "waiting"})
     loop, turn = held_turn(course.state, command.turn, command.epoch)
-    settle_rest(course, loop, turn, "The turn failed.", {})
+    settle_rest(course, loop, turn, "The turn failed.", dict(command.settlements))
+    loop, turn = held_turn(course.state, command.turn, command.epoch)
     data: dict[str, object] = {
         "error": {"code": command.code, "detail": command.detail},
         "steps": turn.kept,
         "usage": add_usage(turn.usage, command.usage),
-        "cost": final_cost(turn, command.usage, command.cost),
+        **final_costs(turn, command.usage, command.cost),
         "duration_ms": max(0, context.now_ms - turn.at_ms),
-        **holding(state, turn, context),
+        **holding(state, turn, course.context),
     }
     if command.cut_off:
         data["cut_off"] = dict(command.cut_off)

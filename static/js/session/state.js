@@ -14,13 +14,13 @@
  * @typedef {{ id: string, kind: string, tool: string, seq: number }} Rule
  * @typedef {{ id: string, index: number, opening: Input, worker: string, epoch: number, at_ms: number, step: number, kept: number,
  *   calls: Call[] | null, step_usage: Record<string, number> | null, usage: Record<string, number>, cost: number | null,
- *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], unknown: boolean, mode: string, limits: Record<string, number>,
+ *   mark: string | null, survivors: { call: string, seq: number, turn: string }[], unknown: boolean, mode: string, model: string, limits: Record<string, number>,
  *   unpriced: boolean, waited_ms: number, asked_ms: number | null, planned: number | null, repeats: number,
  *   delegates: number, steps_below: number, attempt: number }} Turn
  * @typedef {{ call: string, turn: string, seq: number, at_ms: number, worker: string,
  *   killer: { actor: Actor, cause: string | null } | null }} Background
  * @typedef {{ id: string, agent: string, model: string, mode: string, parent: string | null, status: string, turns: number,
- *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input | null, limits: Record<string, number>,
+ *   epoch: number, inbox: Input[], steers: Steer[], turn: Turn | null, failed: Input[], limits: Record<string, number>,
  *   background: Background[], answer: number | null }} Loop
  * @typedef {{ id: string, seq: number, at_ms: number, actor: Actor, cause: string, queue: string, turns: string[],
  *   phases: Record<string, string>, why: string, then: string[], keep_background: boolean }} Request
@@ -115,6 +115,8 @@ function setCall(state, event, changes) {
   }));
 }
 
+/** So many of the newest failed messages may be tried again (B9). */
+const FAILED_KEPT = 16;
 const DAY_MS = 24 * 3600 * 1000;
 const MODES = ["plan", "ask", "auto"];
 /** @param {string} a @param {string} b */
@@ -181,14 +183,19 @@ function rolledUp(state, loop, event) {
   const parent = state.loops[loop.parent || ""];
   if (!parent?.turn || !loop.turn) return state;
   const { usage, cost = null } = event.data;
+  const known = knownCost(event.data);
   let turn = parent.turn;
   if (Object.keys(usage).length || loop.turn.unpriced) {
-    turn = { ...turn, usage: addUsage(turn.usage, usage), cost: cost === null ? turn.cost : (turn.cost || 0) + cost, unpriced: turn.unpriced || cost === null };
+    turn = { ...turn, usage: addUsage(turn.usage, usage), unpriced: turn.unpriced || cost === null };
   }
+  if (known !== null) turn = { ...turn, cost: (turn.cost || 0) + known };
   const waited_ms = turn.waited_ms - activeMs(loop.turn, Date.parse(event.at));
   const unknown = turn.unknown || Boolean(event.data.processes?.unknown);
   return withLoop(state, { ...parent, turn: { ...turn, waited_ms, unknown, survivors: [...turn.survivors, ...loop.turn.survivors], steps_below: turn.steps_below + loop.turn.kept + loop.turn.steps_below } });
 }
+
+/** What is known of what a turn has cost, by its terminal; `cost` is null where the price of a call is not known. @param {any} data @returns {number | null} */
+const knownCost = (data) => data.known_cost ?? data.cost ?? null;
 
 /** The cause of a stop by the kind of its actor, where nothing else is said (E8). @type {Record<string, string>} */
 const CAUSES = { person: "person", token: "token", agent: "token", admin: "admin", system: "closing" };
@@ -196,7 +203,7 @@ const CAUSES = { person: "person", token: "token", agent: "token", admin: "admin
 /** @param {State} state @param {LogEvent} event @returns {State} */
 function turnEnded(state, event) {
   const { turn } = loopOf(state, event);
-  const cutOff = turn ? (event.data.cost ?? 0) - (turn.cost ?? 0) : 0;
+  const cutOff = turn ? (knownCost(event.data) ?? 0) - (turn.cost ?? 0) : 0;
   const paidFor = cutOff > 0 ? spend(state, event, cutOff) : state; // a model call that has no reply was paid for all the same
   const next = rolledUp(changeLoop(paidFor, event, { turn: null }), loopOf(state, event), event);
   const running = new Set(Object.values(next.loops).map((loop) => loop.turn?.id));
@@ -229,14 +236,14 @@ const RULES = {
   LoopStarted(state, { loop, data, at }) {
     const made = {
       id: loop || "", agent: data.agent, model: data.model, mode: data.mode, parent: data.parent ?? null,
-      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: null, limits: {}, background: [],
+      status: "idle", turns: 0, epoch: 0, inbox: [], steers: [], turn: null, failed: [], limits: {}, background: [],
       answer: null,
     };
     const parent = state.loops[data.parent || ""];
     if (!parent?.turn) return withLoop(state, made);
     const calls = (parent.turn.calls || []).map((call) => (call.call === data.call ? { ...call, child: made.id } : call));
     const turn = { ...parent.turn, calls, asked_ms: parent.turn.asked_ms ?? Date.parse(at) }; // its delegates' work counts instead (B7)
-    let next = withLoop(withLoop(state, { ...parent, turn }), { ...made, limits: parent.limits });
+    let next = withLoop(withLoop(state, { ...parent, turn }), { ...made, limits: turn.limits });
     for (let above = next.loops[parent.id]; above; above = next.loops[above.parent || ""]) {
       if (above.turn) next = withLoop(next, { ...above, turn: { ...above.turn, delegates: above.turn.delegates + 1 } });
     }
@@ -253,7 +260,7 @@ const RULES = {
     const { data, seq } = event;
     const entry = { id: data.input, agency: data.agency, delivery: data.delivery, author: authorOf(event), seq, text_seq: seq, held: false };
     const { inbox, failed } = loopOf(state, event);
-    return noteThen(changeLoop(state, event, { inbox: inserted(inbox, data.position, entry), failed: data.retries ? null : failed }), event);
+    return noteThen(changeLoop(state, event, { inbox: inserted(inbox, data.position, entry), failed: without(failed, data.retries) }), event);
   },
   InputChanged(state, event) {
     const { inbox } = loopOf(state, event);
@@ -282,11 +289,11 @@ const RULES = {
     const turn = {
       id: event.turn || "", index: data.index, opening, worker: data.worker, epoch: data.epoch, at_ms: Date.parse(event.at),
       step: 1, kept: 0, calls: null, step_usage: null, usage: {}, cost: null, mark: null, survivors: [], unknown: false, mode: loopOf(state, event).mode,
-      limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
+      model: loopOf(state, event).model, limits: loopOf(state, event).limits, unpriced: false, waited_ms: 0, asked_ms: null, planned: null, repeats: 0,
       delegates: 0, steps_below: 0, attempt: 1,
     };
     const inbox = without(loopOf(state, event).inbox, data.input);
-    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, failed: null, answer: null });
+    return changeLoop(state, event, { status: "running", turns: data.index, epoch: data.epoch, inbox, turn, answer: null });
   },
   TurnHandedOver: (state, event) => // nobody has it, and until somebody does it does not work (B7)
     changeTurn(event.data.usage ? paid(state, event) : state, event, (turn) => ({ ...turn, worker: "", asked_ms: turn.asked_ms ?? Date.parse(event.at), attempt: event.data.attempt ?? 1 })),
@@ -357,7 +364,7 @@ const RULES = {
   TurnFailed(state, event) {
     const { turn } = loopOf(state, event);
     const next = turnEnded(state, event);
-    return turn && turn.kept === 0 ? changeLoop(next, event, { failed: turn.opening }) : next;
+    return turn && turn.kept === 0 ? changeLoop(next, event, { failed: [...loopOf(next, event).failed, turn.opening].slice(-FAILED_KEPT) }) : next;
   },
   TurnFoldedInto: (state, event) => changeLoop(state, event, { inbox: without(loopOf(state, event).inbox, event.data.input) }),
   TurnInterrupted: turnEnded,

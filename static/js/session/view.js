@@ -51,7 +51,7 @@ export class View {
     this.outlived = new Map();
     /** @type {Map<string, StopView>} */
     this.stops = new Map();
-    /** @type {Set<string>} loops whose last failed turn is offered to be tried again */
+    /** @type {Set<string>} messages whose turn failed and that may be tried again */
     this.offered = new Set();
     /** @type {Set<string>} messages that are another try of an earlier one */
     this.retries = new Set();
@@ -324,18 +324,15 @@ export class View {
     if (turn && turn.at === null) Object.assign(turn, { index, input: opening.id, at: new Date(at).toISOString(), headless: true });
   }
 
-  /** What of a failed turn may be tried again, and what no more (B9): its loop's last turn, until another starts. @param {import("./state.js").State} state */
+  /** Which messages of failed turns may be tried again, and which no more (B9). @param {import("./state.js").State} state */
   retryable(state) {
-    for (const loop of Object.values(state.loops)) {
-      const failed = state.status === "open" && loop.status !== "closed" ? loop.failed?.id : undefined;
-      if (failed === undefined && !this.offered.has(loop.id)) continue;
-      const last = this.#blocksOf(loop.id).findLast((block) => block.kind === "turn" && block.turn.loop === loop.id && block.turn.status === "failed");
-      const turn = last?.kind === "turn" ? last.turn : null;
-      if (!turn || turn.keys.get("end")?.retry === failed) continue;
-      this.put(turn, "end", "failed", { retry: failed });
+    const loops = state.status === "open" ? Object.values(state.loops).filter((loop) => loop.status !== "closed") : [];
+    this.offered = new Set(loops.flatMap((loop) => loop.failed.map((entry) => entry.id)));
+    for (const turn of this.turns.values()) {
+      const retry = turn.status === "failed" && this.offered.has(turn.input || "") ? turn.input : undefined;
+      if (turn.keys.get("end")?.retry === retry) continue;
+      this.put(turn, "end", "failed", { retry });
       this.touch(turn);
-      if (failed) this.offered.add(loop.id);
-      else this.offered.delete(loop.id);
     }
   }
 
@@ -438,6 +435,7 @@ export class View {
     view.people = this.people;
     view.rules = new Map(this.rules);
     view.retries = this.retries;
+    view.offered = this.offered;
     view.gone = this.gone;
     view.main = this.main;
     view.places = new Map(this.places);

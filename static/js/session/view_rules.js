@@ -270,7 +270,7 @@ export const RULES = {
   TurnFailed(view, event, turn) {
     cutOff(view, event, turn);
     ended(view, event, turn, "failed");
-    view.put(turn, "end", "failed", { event });
+    view.put(turn, "end", "failed", { event, retry: turn.input !== null && view.offered.has(turn.input) ? turn.input : undefined });
     left(view, event, turn);
   },
   TurnDone(view, event, turn) {
