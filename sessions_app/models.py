@@ -269,6 +269,7 @@ class RunningTurn(models.Model):
     since = models.DateTimeField(db_default=Now())
     call = models.TextField(default="")
     next_at = models.DateTimeField(null=True)
+    depth = models.IntegerField(db_default=0, help_text="how many agents are above its own")
 
     class Meta:
         db_table = "running_turn"

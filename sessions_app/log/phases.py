@@ -85,6 +85,7 @@ def retire(worker: str) -> None:
             "DELETE FROM worker WHERE id = %s AND NOT EXISTS (SELECT 1 FROM survivor WHERE worker = worker.id)",
             (worker,),
         )
+        cur.execute("UPDATE worker SET alive_until = least(alive_until, clock_timestamp()) WHERE id = %s", (worker,))
 
 
 def marked_among(turns: list[str]) -> list[str]:

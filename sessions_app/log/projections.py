@@ -87,9 +87,9 @@ def _queued(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
 
 def _turn_started(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     cur.execute(
-        """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
-           VALUES (%s, %s, %s, %s, %s, 1, 1, 'model', %s, '')""",
-        (event.turn, row.session, event.loop, event.data["worker"], event.data["epoch"], row.at),
+        """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call, depth)
+           VALUES (%s, %s, %s, %s, %s, 1, 1, 'model', %s, '', %s)""",
+        (event.turn, row.session, event.loop, event.data["worker"], event.data["epoch"], row.at, _depth(state, event)),
     )
 
 
@@ -100,11 +100,16 @@ def _handed_over(cur: Cursor[Row], state: State, event: Event, row: Stored) -> N
 def _resumed(cur: Cursor[Row], state: State, event: Event, row: Stored) -> None:
     turn = state.loops[event.loop or ""].turn
     cur.execute(
-        """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call)
-           VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, '')""",
+        """INSERT INTO running_turn (turn, session, loop, worker, epoch, step, attempt, phase, since, call, depth)
+           VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, '', %s)""",
         (event.turn, row.session, event.loop, event.data["worker"], event.data["epoch"], event.step,
-         1 if turn is None else turn.attempt, _resting(state, event), _waits_since(turn) or row.at),
+         1 if turn is None else turn.attempt, _resting(state, event), _waits_since(turn) or row.at,
+         _depth(state, event)),
     )  # fmt: skip
+
+
+def _depth(state: State, event: Event) -> int:
+    return len(state.ancestors(state.loops[event.loop or ""]))
 
 
 def _waits_since(turn: Turn | None) -> datetime | None:

@@ -25,4 +25,9 @@ class Migration(migrations.Migration):
                 'db_table': 'survivor',
             },
         ),
+        migrations.AddField(
+            model_name='runningturn',
+            name='depth',
+            field=models.IntegerField(db_default=0, help_text='how many agents are above its own'),
+        ),
     ]

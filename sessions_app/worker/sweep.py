@@ -39,9 +39,7 @@ JUMP_S: Final = 5.0
 STREAM_DAYS: Final = 3
 _log = logging.getLogger(__name__)
 
-_BEGAN: Final = """(SELECT e.seq FROM event e
-    WHERE e.session_id = r.session AND e.loop = r.loop AND e.type = 'LoopStarted')"""
-_COLUMNS: Final = f"r.turn, r.session, r.loop, {_BEGAN}, r.epoch, r.step, r.worker, r.phase, w.boot_id"  # see `place`
+_COLUMNS: Final = "r.turn, r.session, r.loop, r.depth, r.epoch, r.step, r.worker, r.phase, w.boot_id"  # see `place`
 # A beat from the future was written before the database's clock was set back: whoever lives has beaten again since.
 _ALIVE: Final = """(w.alive_until >= clock_timestamp()
     AND w.beat_at <= clock_timestamp() + make_interval(secs => %(lease)s))"""
@@ -58,7 +56,7 @@ _ORPHANS: Final = f"""SELECT b.turn, b.session, b.loop, 0, 0, 0, b.worker, b.cal
     FROM background_process b LEFT JOIN worker w ON w.id = b.worker
     WHERE (w.id IS NULL OR NOT {_ALIVE})
       AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(lease)s)"""
-_SURVIVORS: Final = f"""SELECT s.turn, s.session, s.loop, 0, s.seq, s.worker, s.call, w.boot_id, NULL::int, 0
+_SURVIVORS: Final = f"""SELECT s.turn, s.session, s.loop, 0, 0, s.seq, s.worker, s.call, w.boot_id, NULL::int, 0
     FROM survivor s JOIN worker w ON w.id = s.worker WHERE w.boot_id = %(place)s AND NOT {_ALIVE}
       AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(lease)s)"""
 _NEIGHBOURS: Final = """SELECT w.id, w.pid FROM worker w WHERE w.boot_id = %s
@@ -83,13 +81,13 @@ _TIDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A running turn that may have to be ended. `expired_s`: how long its worker's lease has been over; `began`: the
-    seq of its loop's first event."""
+    """A running turn that may have to be ended. `expired_s`: how long its worker's lease has been over; `depth`: how
+    many agents are above its own."""
 
     turn: str
     session: str
     loop: str
-    began: int
+    depth: int
     epoch: int
     step: int
     worker: str
@@ -100,10 +98,10 @@ class Candidate:
 
     @classmethod
     def of(cls, row: Row) -> "Candidate":
-        turn, session, loop, began, epoch, step, worker, phase, place, acknowledged, expired = row
+        turn, session, loop, depth, epoch, step, worker, phase, place, acknowledged, expired = row
         ack = None if acknowledged is None else int(acknowledged)
         of = str(turn), str(session), str(loop)
-        return cls(*of, began, epoch, step, str(worker), phase, place, ack, float(expired))
+        return cls(*of, depth, epoch, step, str(worker), phase, place, ack, float(expired))
 
 
 @dataclass(slots=True)
@@ -148,7 +146,7 @@ class Sweep:
         self._place = place()
         self._looked_at = time.monotonic()
         self._quiet_until = self._looked_at + LEASE_S
-        self._again_at: dict[tuple[str, str], float] = {}
+        self._again_at: dict[tuple[str, str, str], float] = {}
         self._ahead = 0.0  # how far the database's clock is ahead of this process's
         self._tidy_at = self._looked_at + TIDY_S
         self._sort_at = self._looked_at + SORT_S
@@ -194,9 +192,9 @@ class Sweep:
         if self._host is not None:
             self._host.take()
         alone = strays if now < self._quiet_until else [*strays, *orphans]  # one that is in both is due only once
-        self._each(self._tell_ended, [each for each in alone if self._due(each, now)])
+        self._each(self._tell_ended, [each for each in alone if self._due("background", each, now)])
         if now >= self._quiet_until:  # whose worker may live has that to tell of it
-            self._each(self._tell_survivors_ended, [each for each in survivors if self._due(each, now)])
+            self._each(self._tell_survivors_ended, [each for each in survivors if self._due("survivors", each, now)])
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_S
             self._tidy()
@@ -219,9 +217,9 @@ class Sweep:
     def _each(self, end: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
         """End each; one that cannot be ended keeps nobody from the others and is tried again at the next look (J3).
 
-        Delegates come before the turns above them, which end after them (G3): they began later.
+        Delegates come before the turns above them, which end after them (G3).
         """
-        for candidate in sorted(candidates, key=lambda each: each.began, reverse=True):
+        for candidate in sorted(candidates, key=lambda each: each.depth, reverse=True):
             try:
                 if _free(candidate.session):
                     end(candidate)
@@ -250,11 +248,11 @@ class Sweep:
         """End a turn whose worker's process has ended, whatever is left of its lease."""
         self._end(candidate, self._evidence(candidate, dead=True), by="sweep", dead=True)
 
-    def _due(self, orphan: Candidate, now: float) -> bool:
+    def _due(self, what: str, orphan: Candidate, now: float) -> bool:
         """Whether to look after what a lost worker left again: each costs time as long as it cannot be killed."""
-        due = self._again_at.get((orphan.turn, orphan.phase), 0.0)
+        due = self._again_at.get((what, orphan.turn, orphan.phase), 0.0)
         if now >= due:
-            self._again_at[orphan.turn, orphan.phase] = now + ORPHANS_S
+            self._again_at[what, orphan.turn, orphan.phase] = now + ORPHANS_S
         return now >= due
 
     def _tell_ended(self, orphan: Candidate) -> None:

@@ -240,3 +240,51 @@ def test_a_link_leads_to_its_turn_wherever_that_is(screens: Open) -> None:
     in_sight(page, 102)
     page.evaluate(f"location.hash = '{child.turn}'")
     expect(page.locator(".tool.agent")).to_be_in_viewport()
+
+
+def slowly(page: Page) -> None:
+    """As on a slow device: a page that is opened now is drawn in many frames."""
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 12})
+
+
+def all_drawn(page: Page) -> None:
+    """What comes from now on is spoken: all that was there before has been drawn."""
+    expect(page.locator("#timeline")).to_have_attribute("aria-live", "polite")
+
+
+@pytest.mark.scenario("D46")
+def test_on_a_slow_device_one_stays_where_a_link_leads_while_the_rest_is_drawn(screens: Open) -> None:
+    opened, world = screens(), long_world(14)
+    wanted = world.events("TurnStarted")[4].turn
+    page = opened.open("ana", "/")
+    slowly(page)
+    page.goto(f"/s/{world.session}#turn-{wanted}")
+    all_drawn(page)
+    expect(page.locator(f"#turn-{wanted}")).to_be_in_viewport()
+    expect(page.locator(".turn").last).not_to_be_in_viewport()
+    expect(page.locator("#newer")).to_have_text("To the newest")
+    assert numbers(page) == sorted(numbers(page))
+    assert all(page.locator(".turn").nth(at).locator(".tool").count() == 1 for at in range(2, 14))
+
+
+@pytest.mark.scenario("D46")
+def test_on_a_slow_device_a_link_leads_to_an_agent_below_an_agent(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("ask another")
+    [child] = world.delegate("look")
+    child.claim()
+    child.begin()
+    [grandchild] = child.delegate("look closer")
+    for each, words in ((grandchild, "seen"), (child, "it has looked"), (world, "done")):
+        if each is grandchild:
+            each.claim()
+        each.begin()
+        each.answer(words)
+    world.start("and now")
+    world.answer("said")
+    repeat_turn(world, 10)
+    page = opened.open("ana", "/")
+    slowly(page)
+    page.goto(f"/s/{world.session}#{grandchild.turn}")
+    all_drawn(page)
+    expect(page.locator(f"#agent-{grandchild.loop}")).to_be_in_viewport()

@@ -85,6 +85,10 @@ def test_of_a_body_that_no_door_takes_nothing_is_stored_beyond_what_one_might(we
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 413 ")
     assert (json.loads(body)["code"], json.loads(body)["size"]) == ("too_large", size)
+    with client_of(web, token_of("ana")) as client:  # one of unknown length, and then another on the same connection
+        unannounced = client.post(f"/sessions/{world.session}/inputs", content=(b"a" * 65536 for _ in range(257)))
+        assert (unannounced.status_code, unannounced.json()["size"]) == (413, 257 * 65536)
+        assert client.get(f"/sessions/{world.session}/state").status_code == 200
 
 
 def largest_open_file(pid: int | None) -> int:

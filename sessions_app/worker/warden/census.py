@@ -55,9 +55,16 @@ def kill_marked(
 
 
 def is_there(named: Mapping[str, Any]) -> bool:
-    """Whether a process that was named as `{pid, command}` lives still; a later one with its pid has other words."""
+    """Whether a process that was named as `{pid, command}` lives still; a later one with its pid has other words.
+
+    One that hangs while it ends has none any more, and counts; so does a later one where the words were erased.
+    """
     stat = procfs.read_stat(int(named["pid"]))
-    return stat is not None and stat.alive and mask(clean(procfs.command(stat.pid))[0]) == named["command"]
+    if stat is None or not stat.alive:
+        return False
+    now = procfs.command(stat.pid)
+    dying = now.startswith("[") and stat.parent != procfs.KERNEL
+    return dying or not isinstance(named["command"], str) or mask(clean(now)[0]) == named["command"]
 
 
 def _role(stat: Stat) -> bytes | None:

@@ -9,6 +9,10 @@ from typing import NamedTuple
 COMMAND_CHARACTERS = 300
 
 
+KERNEL = 2
+"""The parent of the kernel's own threads, which have no command line either."""
+
+
 class Stat(NamedTuple):
     """One process as /proc shows it at one moment; `started` is in clock ticks since boot."""
 

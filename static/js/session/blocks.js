@@ -93,8 +93,9 @@ export class BlockDom {
     let left = turn.items.length;
     /** @type {Element | null} the one drawn before this one */
     let beside = up ? null : /** @type {Element} */ (this.header);
+    let drawn = 0;
     for (const item of up ? [...turn.items].reverse() : turn.items) {
-      if (performance.now() > until) break;
+      if (drawn > 1 && performance.now() > until) break; // what takes long each time keeps nothing else away
       const known = this.items.get(item.key);
       const entry = known || { drawing: this.#drawing(item), stamp: -1 };
       if (!known) {
@@ -104,6 +105,7 @@ export class BlockDom {
       if (entry.stamp !== item.stamp) {
         entry.drawing.draw(item);
         entry.stamp = item.stamp;
+        drawn += 1;
       }
       this.#put(entry.drawing.element, beside, up);
       beside = entry.drawing.element;

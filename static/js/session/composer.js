@@ -65,11 +65,11 @@ export class Composer {
     const draft = this.#readDraft();
     this.box.value = draft.text;
     this.draft = draft;
-    const tell = (/** @type {string} */ text) => this.#tell(text, true);
+    const tell = (/** @type {string} */ text) => (this.flying ? this.#tellBeside(text) : this.#tell(text, true));
     this.attachments = new Attachments({ place: /** @type {HTMLElement} */ (form.querySelector(".files")), session, tell, onChange: () => this.#changed() });
     this.attachments.restore(draft.files || []);
     listenForFiles({ form, dock: /** @type {HTMLElement} */ (form.closest(".dock")), add: (files, said) => {
-      this.#tell("");
+      if (!this.flying) this.#tell("");
       this.attachments.add(files, said);
     } });
     this.#listen();
@@ -209,18 +209,18 @@ export class Composer {
     const text = this.box.value;
     if (this.#empty || this.attachments.waits || this.flying || this.target) return null; // what a delegate was to read goes to no other
     const files = this.attachments.sent.map((file) => file.id);
-    const sent = () => {
-      if (this.box.value === text) this.#received(files);
-      else { // a second try; what was typed since stays
-        this.#land();
-        this.attachments.take(files);
-        this.#changed();
-      }
-    };
-    const going = () => this.#fly(commandId());
+    const id = commandId();
+    const mine = () => !this.flying || this.flying === id;
+    const going = () => this.#fly(id);
     const back = () => {
-      this.#land();
+      if (this.flying === id) this.#land();
       this.draw();
+    };
+    const sent = () => {
+      if (mine() && this.box.value === text) return this.#received(files);
+      back(); // a second try; what was typed since stays
+      this.attachments.take(files);
+      this.#changed();
     };
     return { text, files, going, sent, back };
   }
@@ -386,6 +386,12 @@ export class Composer {
     this.waits = false;
     setAttribute(/** @type {Element} */ (this.form.querySelector(".box")), "data-bad", bad);
     fill(this.says, text && el("div", { class: "says", "data-is": bad && "bad", role: bad ? "alert" : "status" }, text));
+  }
+
+  /** While a message is on its way, beside what is said of that. @param {string} text */
+  #tellBeside(text) {
+    this.says.querySelector(":scope > .says")?.remove();
+    this.says.append(el("div", { class: "says", role: "status" }, text));
   }
 
   /** The box goes the way of its text, and is as high where the stylesheet cannot do that. */

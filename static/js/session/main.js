@@ -169,7 +169,7 @@ const FRAMES = {
   caught_up() {
     live = true;
     for (const piece of early.splice(0)) stream(piece);
-    byId("timeline").setAttribute("aria-live", "polite"); // what was there before is not news
+    timeline.speak();
     void pages.findWords();
   },
   delta: (frame) => void (live ? stream(frame) : early.push(frame)),
@@ -456,6 +456,12 @@ listenKeeping(session, { pinned: boot.session.pinned, archived: boot.session.arc
 listenKeys();
 listenDialogs(session, () => openDialog(/** @type {HTMLDialogElement} */ (byId("keys"))));
 if (new URLSearchParams(location.search).has("from")) sayForm?.querySelector("textarea")?.focus();
+let toGo = location.hash; // asked for while nothing is drawn yet
+let goes = (/** @type {string} */ hash) => {
+  toGo = hash;
+};
+addEventListener("hashchange", () => goes(location.hash));
+navigator.serviceWorker?.addEventListener("message", ({ data }) => data?.go && goes(data.go));
 await ownTask();
 drawAround();
 fitKeyboard();
@@ -468,6 +474,5 @@ new ResizeObserver(() => timeline.cover(byId("notice").offsetHeight)).observe(by
 new ResizeObserver(() => timeline.pin(byId("asks").offsetHeight)).observe(byId("asks"));
 listenLeaving();
 listenBell(byId("bell"), session, tell);
-goTo(location.hash);
-addEventListener("hashchange", () => goTo(location.hash));
-navigator.serviceWorker?.addEventListener("message", ({ data }) => data?.go && goTo(data.go));
+goes = goTo;
+goTo(toGo);

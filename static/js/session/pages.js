@@ -171,7 +171,7 @@ export class Pages {
   async #findWords(view, first) {
     const loops = Object.values(this.readState().loops);
     const wordless = () => [...view.turns.values()].some((turn) => turn.items.some((item) => item.kind === "said" && item.text === undefined));
-    const lacks = () => view.lacksAuthor || wordless() || loops.some((loop) => loop.parent !== null && !view.tasks.has(loop.id));
+    const lacks = () => view.lacksAuthor || wordless() || loops.some((loop) => loop.parent !== null && loop.status !== "closed" && !view.tasks.has(loop.id));
     const unnamed = loops.flatMap((loop) => loop.background).filter(({ turn, call: id }) => !view.background.has(`${turn} ${id}`));
     for (const { seq } of unnamed) {
       const near = await this.#read(`before=${seq + 1}&limit=${CALLS}&order=desc&types=ToolStarted,ToolSettled`).catch(() => []);
@@ -179,7 +179,7 @@ export class Pages {
       this.timeline.draw();
     }
     const types = "InputQueued,InputChanged,SteerQueued,LoopStarted";
-    for (let read = 0, before = first; lacks() && before > 1 && read < WORDS_PAGES; read += 1) {
+    for (let read = 0, before = first; lacks() && before > 1 && read < WORDS_PAGES && [this.live, this.timeline.view].includes(view); read += 1) {
       const found = (await this.#read(`before=${before}&limit=${WORDS_PAGE}&order=desc&types=${types}`).catch(() => [])).reverse();
       view.learn(found);
       this.timeline.draw();
@@ -213,8 +213,6 @@ class Edge {
     if (this.loading || this.place.hidden) return;
     this.loading = true;
     this.button.textContent = `Loading ${this.words.toLowerCase()}`;
-    const column = this.place.parentElement;
-    column?.setAttribute("aria-live", "off"); // what comes is no news
     try {
       await this.read();
       this.button.textContent = this.words;
@@ -224,7 +222,6 @@ class Edge {
       this.near = false;
     } finally {
       this.loading = false;
-      setTimeout(() => column?.setAttribute("aria-live", "polite"), 500);
     }
     this.lookAgain(); // what came may not have filled the screen
   }

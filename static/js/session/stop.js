@@ -46,6 +46,8 @@ export class Stop {
     this.label = /** @type {HTMLElement} */ (this.button.querySelector("span"));
     this.small = /** @type {HTMLElement} */ (this.button.querySelector("small"));
     this.flying = "";
+    /** What was in the box for a stop that seems not sent. @type {Taken | null} */
+    this.unsentText = null;
     /** @type {string[]} the command ids of the press that was not sent, as far as anybody knows */
     this.unsent = [];
     /** @type {{ about: string, draw: () => void, close: () => void } | null} the open menu with choices */
@@ -128,7 +130,9 @@ export class Stop {
 
   /** An event was caused by this command: what seemed not sent did arrive. @param {string | null} cause */
   seen(cause) {
-    if (cause && this.unsent.includes(cause)) this.#clear();
+    if (!cause || !this.unsent.includes(cause)) return;
+    this.unsentText?.sent();
+    this.#clear();
   }
 
   /** Stop now. A press while one is on its way changes nothing. @param {Choice} [choice] @param {Taken | null} [text] that is sent with it */
@@ -212,6 +216,7 @@ export class Stop {
   /** @param {Refused} error @param {string[]} ids @param {Choice} choice @param {Taken | null} text */
   #failed(error, ids, choice, text) {
     this.unsent = ids;
+    this.unsentText = text;
     if (error.code !== "unreachable") {
       this.#say(el("div", { class: "warn", role: "alert" }, el("span", {}, `Not stopped. ${error.detail}`), this.#again(choice, text), this.#close()));
       return;

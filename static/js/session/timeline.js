@@ -1,5 +1,5 @@
 /**
- * The timeline: draws what the view stamped anew, once per frame, without ever drawing the whole again, and no more in a
+ * The timeline: draws what the view stamped anew, once per frame, without ever drawing the whole again, and hardly more in a
  * frame than leaves room for a key or a press. Text the reader has scrolled up to stays where it is; at the end, it
  * follows.
  */
@@ -43,7 +43,10 @@ export class Timeline {
     this.scheduled = false;
     this.atEnd = true;
     this.lastTop = 0;
+    /** What was there before is not news: nothing is spoken until the page has caught up. */
+    this.speaks = false;
     place.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    document.addEventListener("visibilitychange", () => document.hidden && this.scheduled && this.#soon());
     new ResizeObserver(() => this.atEnd && this.toEnd()).observe(place);
     pill.addEventListener("click", () => onEnd());
     column.addEventListener("click", (event) => this.#unfolded(event));
@@ -94,15 +97,21 @@ export class Timeline {
   #next() {
     if (this.scheduled) return;
     this.scheduled = true;
-    const draw = () => {
-      this.scheduled = false;
-      const { news } = this;
-      this.news = false;
-      this.#draw();
-      if (news) this.onDrawn();
-    };
-    if (document.hidden) setTimeout(draw, 100);
-    else requestAnimationFrame(draw);
+    if (document.hidden) this.#soon();
+    else requestAnimationFrame(() => this.#frame());
+  }
+
+  #soon() {
+    setTimeout(() => this.#frame(), 100);
+  }
+
+  #frame() {
+    if (!this.scheduled) return; // drawn by now: the page was hidden meanwhile
+    this.scheduled = false;
+    const { news } = this;
+    this.news = false;
+    this.#draw();
+    if (news) this.onDrawn();
   }
 
   draw() {
@@ -130,9 +139,19 @@ export class Timeline {
   }
 
   #whole() {
-    this.shown = null;
+    if (this.shown) {
+      this.shown = null;
+      this.#scrolled();
+    }
     this.known.clear();
+    if (this.speaks && this.column.getAttribute("aria-live") === "off") setTimeout(() => this.partial || this.column.setAttribute("aria-live", "polite"), 500);
     this.onWhole();
+  }
+
+  /** The page has caught up: what comes from now on is news. */
+  speak() {
+    this.speaks = true;
+    if (!this.partial) this.#whole();
   }
 
   /** What is in sight first: from the end up, or from where one reads on, and then what is above. */
@@ -143,11 +162,13 @@ export class Timeline {
     const shown = this.atEnd ? blocks.length : Math.max(0, blocks.findIndex((block) => this.#isBelow(block.key)));
     for (const id of [...dirty]) if (!this.drawn.has(id)) dirty.delete(id);
     const order = [...blocks.slice(shown).map((block) => ({ block, up: false })), ...blocks.slice(0, shown).reverse().map((block) => ({ block, up: true }))];
+    let drawn = 0;
     for (const { block: { key, turn }, up } of order) {
       const { added, whole } = /** @type {import("./blocks.js").BlockDom} */ (this.drawn.get(key)).drawTurn(turn, until, up);
       if (!this.known.has(key)) this.unseen += added;
       if (whole) dirty.delete(key);
-      if (performance.now() > until) break;
+      drawn += 1;
+      if (drawn > 1 && performance.now() > until) break; // what takes long each time keeps nothing else away
     }
   }
 
@@ -169,11 +190,13 @@ export class Timeline {
     this.follows = follows;
     this.wanted = from;
     this.known = keys(view);
+    this.column.setAttribute("aria-live", "off"); // what comes is no news
     if (!follows) this.atEnd = false;
     for (const id of view.turns.keys()) view.dirty.add(id);
   }
 
   toEnd() {
+    this.shown = null;
     this.place.scrollTop = this.place.scrollHeight;
     this.#scrolled();
   }
@@ -203,7 +226,7 @@ export class Timeline {
       top = place.turn;
     }
     this.#drawNow(top);
-    for (const id of path) this.#open(id);
+    for (const id of path) this.#open(id, top);
     const card = document.getElementById(`agent-${loop}`);
     if (!card) return;
     this.#goTo(card, "start");
@@ -215,8 +238,8 @@ export class Timeline {
     this.atEnd = false; // before anything is drawn again: no scroll event has told it yet
     this.shown = { element, block, top: 0 };
     this.#toShown();
-    this.#scrolled();
     if (!this.partial) this.shown = null;
+    this.#scrolled();
   }
 
   #toShown() {
@@ -231,14 +254,14 @@ export class Timeline {
     if (turn && this.view.dirty.delete(id)) this.drawn.get(id)?.drawTurn(turn);
   }
 
-  /** @param {string} loop */
-  #open(loop) {
+  /** @param {string} loop @param {string} top the turn its card stands in */
+  #open(loop, top) {
     const agent = this.view.agents.get(loop);
     const work = /** @type {HTMLDetailsElement | null | undefined} */ (document.getElementById(`agent-${loop}`)?.querySelector(":scope > .work"));
     if (!agent || !work) return;
     work.open = true;
     this.view.touchAgent(agent);
-    this.draw();
+    this.#drawNow(top);
   }
 
   /** Whoever opens a long text reads it from there: new things do not take one to the end. @param {Event} event */
@@ -284,7 +307,8 @@ export class Timeline {
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.place;
     if (this.shown && Math.abs(scrollTop - this.shown.top) > 1) this.shown = null; // the reader went elsewhere
-    if (this.follows && scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.atEnd = true;
+    if (this.shown) this.atEnd = false; // what is below may not be drawn yet
+    else if (this.follows && scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.atEnd = true;
     else if (scrollTop < this.lastTop) this.atEnd = false; // only a reader scrolls up; a growing dock does not
     this.lastTop = scrollTop;
     const up = scrollHeight - scrollTop - clientHeight > this.pinned; // what is pinned is out of sight where it stands
