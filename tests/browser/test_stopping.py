@@ -134,14 +134,12 @@ def test_what_goes_with_a_stop_cannot_be_sent_again_while_it_is_on_its_way(scree
     page.get_by_role("button", name="Stop and send what is in the box").click()
     wait_until(lambda: world.events("InterruptRequested"), "the mark")
     message_box(page).press("Enter")
-    expect(message_box(page)).to_have_attribute("readonly", "")
     expect(page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
     wait_until(lambda: any('"ack"' in str(message) for _, message in held), "the answer")
     holds.clear()
     for socket, message in held:
         socket.send(message)
     expect(message_box(page)).to_have_value("")
-    expect(message_box(page)).to_be_editable()
     said = [each.data["text"] for each in world.events("InputQueued", "SteerQueued")]
     assert said.count("do this instead") == 1
 

@@ -47,10 +47,6 @@ export class Attachments {
 
   /** Files that one adds; what cannot be sent is said, and nothing of it leaves this device. @param {Iterable<File>} files @param {string[]} [said] of what came beside them */
   add(files, said = []) {
-    if (this.held) {
-      this.tell("Your message is on its way. Add the files once it is sent.");
-      return;
-    }
     const before = this.all.length;
     for (const file of files) {
       if (file.size > FILE_BYTES) said.push(`This file has ${fileSize(file.size)}; at most ${fileSize(FILE_BYTES)} can be sent: ${file.name}`);

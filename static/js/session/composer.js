@@ -49,6 +49,8 @@ export class Composer {
     this.target = "";
     this.to = /** @type {HTMLElement} */ (document.getElementById("to"));
     this.flying = "";
+    /** What was in the box is on its way with a stop: one may type on, and nothing is sent until it is there. */
+    this.goesWithStop = false;
     /** @type {[string, string, SentFile[]][]} */
     this.returned = [];
     this.receipt = "";
@@ -106,7 +108,7 @@ export class Composer {
 
   /** The files changed: one came, is there, or went. */
   #changed() {
-    this.#writeDraft(this.#written());
+    if (!this.flying) this.#writeDraft(this.#written()); // else it is what is on its way, with its command
     if (this.waits && !this.attachments.waits) this.#tell("");
     this.draw();
   }
@@ -156,7 +158,7 @@ export class Composer {
       choice.hidden = !steerable;
       setAttribute(choice, "aria-pressed", String(choice.dataset.way === this.way));
     }
-    this.sendButton.disabled = Boolean(this.flying) || this.#empty || !this.#loop();
+    this.sendButton.disabled = Boolean(this.flying) || this.goesWithStop || this.#empty || !this.#loop();
     this.clip.disabled = Boolean(this.flying);
     this.attachments.hold(Boolean(this.flying));
     const whom = this.target ? "it" : "the agent"; // its name stands above
@@ -209,27 +211,19 @@ export class Composer {
     const text = this.box.value;
     if (this.#empty || this.attachments.waits || this.flying || this.target) return null; // what a delegate was to read goes to no other
     const files = this.attachments.sent.map((file) => file.id);
-    const id = commandId();
-    const mine = () => !this.flying || this.flying === id;
-    const going = () => this.#fly(id);
-    const back = () => {
-      if (this.flying === id) this.#land();
+    const isGoing = (/** @type {boolean} */ going) => {
+      this.goesWithStop = going;
       this.draw();
     };
     const sent = () => {
-      if (mine() && this.box.value === text) return this.#received(files);
-      back(); // a second try; what was typed since stays
-      this.attachments.take(files);
-      this.#changed();
+      this.goesWithStop = false;
+      if (!this.flying && this.box.value === text) this.#received(files);
+      else { // what was typed since stays
+        this.attachments.take(files);
+        this.#changed();
+      }
     };
-    return { text, files, going, sent, back };
-  }
-
-  /** What is in the box is on its way: it stays as it is, and nothing sends it again. @param {string} id */
-  #fly(id) {
-    this.flying = id;
-    this.box.readOnly = true;
-    this.draw();
+    return { text, files, going: () => isGoing(true), sent, back: () => isGoing(false) };
   }
 
   /**
@@ -280,7 +274,7 @@ export class Composer {
   /** @param {Way} way */
   async send(way) {
     const text = this.box.value;
-    if (this.flying || this.#empty || !this.#loop()) return;
+    if (this.flying || this.goesWithStop || this.#empty || !this.#loop()) return;
     if (this.attachments.waits) {
       this.#tell(this.attachments.waits, true);
       this.waits = true;
@@ -298,9 +292,11 @@ export class Composer {
     const again = same && this.draft.text === text && this.draft.way === way && (this.draft.target || "") === target;
     const id = (again && this.draft.id) || commandId();
     this.#writeDraft({ ...this.#written(), way, id, target });
+    this.flying = id;
+    this.box.readOnly = true;
     this.#tell("");
     this.receipt = "";
-    this.#fly(id);
+    this.draw();
     const slow = setTimeout(() => this.#slow(id), SLOW_MS);
     try {
       const whom = { ...(target && { loop: target }), ...(files.length && { files }) };
