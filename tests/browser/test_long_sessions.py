@@ -40,17 +40,33 @@ def words_are_there(page: Page) -> bool:
 
 
 def numbers(page: Page) -> list[int]:
-    """The turns that are there; one whose beginning is not has no number."""
-    found: list[int] = page.evaluate(
-        "[...document.querySelectorAll('.turn > header > b')]"
-        ".map((one) => Number(one.textContent.slice(5))).filter(Boolean)"
-    )
-    return found
+    """The turns that are there, once all of them are drawn; one whose beginning is not has no number."""
+    found: list[list[int] | None] = []
+
+    def read() -> bool:
+        found.append(
+            page.evaluate(
+                """() => {
+                  const headers = [...document.querySelectorAll('.turn > header')];
+                  if (headers.some((one) => !one.firstChild)) return null;
+                  return headers.map((one) => Number(one.querySelector('b').textContent.slice(5))).filter(Boolean);
+                }"""
+            )
+        )
+        return found[-1] is not None
+
+    wait_until(read, "all turns drawn")
+    return found[-1] or []
 
 
 def go_to(page: Page, number: int) -> None:
     page.get_by_label("Number of the turn").fill(str(number))
     page.keyboard.press("Enter")
+
+
+def all_drawn(page: Page) -> None:
+    """What comes from now on is spoken: all that was there before has been drawn."""
+    expect(page.locator("#timeline")).to_have_attribute("aria-live", "polite")
 
 
 def in_sight(page: Page, number: int) -> None:
@@ -245,11 +261,6 @@ def test_a_link_leads_to_its_turn_wherever_that_is(screens: Open) -> None:
 def slowly(page: Page) -> None:
     """As on a slow device: a page that is opened now is drawn in many frames."""
     page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 12})
-
-
-def all_drawn(page: Page) -> None:
-    """What comes from now on is spoken: all that was there before has been drawn."""
-    expect(page.locator("#timeline")).to_have_attribute("aria-live", "polite")
 
 
 @pytest.mark.scenario("D46")
