@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from sessions_app.worker.warden import procfs
-from sessions_app.worker.warden.census import kill_marked
+from sessions_app.worker.warden.census import _role, kill_marked
 from sessions_app.worker.warden.shapes import SurvivorsNews
 from tests.support.frost import frost
 from tests.support.waiting import stays_true, wait_until
@@ -217,6 +217,28 @@ async def test_a_survivor_is_named_and_its_later_end_too(tmp_path: Path) -> None
         [spec] = ward.specs
         assert news == SurvivorsNews(spec.session, spec.loop, spec.turn, "call_1", end.surviving)
         assert alive(token) == []
+
+
+@pytest.mark.rule("E7")
+async def test_a_dying_first_process_of_a_namespace_is_no_tools_process(tmp_path: Path, mode: str) -> None:
+    if mode == "marker":
+        pytest.skip("no namespace in this mode")
+    token = new_token()
+    async with guarded(tmp_path) as ward:
+        call = await ward.sh(f"sleep {token} & wait")
+        wait_until(lambda: alive(token), "the sleep")
+        [pid] = alive(token)
+        [first] = [each for each in _of(ward.worker) if procfs.begins_namespace(each)]
+        assert not procfs.begins_namespace(pid)
+        with frost(pid):
+            os.kill(ward.warden.pid, signal.SIGSTOP)
+            os.kill(first, signal.SIGKILL)
+            wait_until(lambda: not procfs.environment(first), "its dying")
+            assert _role(first, procfs.environment(first)) == b"namespace"
+            killed = await asyncio.to_thread(kill_marked, ward.worker, for_s=0.1)
+            assert [process.pid for process in killed.surviving] == [pid]
+            os.kill(ward.warden.pid, signal.SIGCONT)
+        await call.wait()
 
 
 def _of(worker: str) -> list[int]:

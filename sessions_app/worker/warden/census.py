@@ -36,9 +36,7 @@ def kill_marked(
     roles: dict[tuple[int, int], bytes | None] = {}
     deadline = time.monotonic() + for_s
     while True:
-        left = _marked(marks, roles.keys())
-        for stat in left:
-            roles.setdefault(stat.identity, _role(stat))
+        left = _marked(marks, roles)
         for stat in left:
             if roles[stat.identity] is None:
                 named.setdefault(stat.identity, Process(stat.pid, clean(procfs.command(stat.pid))[0]))
@@ -67,10 +65,15 @@ def is_there(named: Mapping[str, Any]) -> bool:
     return dying or not isinstance(named["command"], str) or mask(clean(now)[0]) == named["command"]
 
 
-def _role(stat: Stat) -> bytes | None:
-    """What a process of ours is to a call: the isolation it stands for; None for a tool's own process."""
-    entries = (entry.partition(b"=") for entry in procfs.environment(stat.pid))
-    return next((mode for name, _, mode in entries if name == b"STEERWEB_INIT"), None)
+def _role(pid: int, environment: Collection[bytes]) -> bytes | None:
+    """What a process of ours is to a call: the isolation it stands for; None for a tool's own process.
+
+    A namespace's first process that another has killed, as a dying warden does, waits for those below it: what it was
+    stands in no environment any more.
+    """
+    entries = (entry.partition(b"=") for entry in environment)
+    mode = next((mode for name, _, mode in entries if name == b"STEERWEB_INIT"), None)
+    return b"namespace" if mode is None and not environment and procfs.begins_namespace(pid) else mode
 
 
 def _end(stat: Stat, role: bytes | None) -> None:
@@ -82,16 +85,21 @@ def _end(stat: Stat, role: bytes | None) -> None:
         procfs.kill_below(stat.pid, _HUNT_S)
 
 
-def _marked(marks: set[bytes], seen: Collection[tuple[int, int]]) -> list[Stat]:
+def _marked(marks: set[bytes], roles: dict[tuple[int, int], bytes | None]) -> list[Stat]:
     """What carries the marks and what descends from it; parents first as far as pids tell: none sees a child go.
 
-    Also what was `seen` before: a process that is dying has no marks any more, and may wait for one below it.
+    Also what is in `roles` from before: a process that is dying has no marks any more, and may wait for one below it.
+    What is new gets its role, by the same look at it that has found it.
     """
     table = procfs.scan()
-    marked = {pid for pid, stat in table.items() if stat.identity in seen or marks <= procfs.environment(pid)}
+    environments = {pid: procfs.environment(pid) for pid in table}
+    marked = {pid for pid, stat in table.items() if stat.identity in roles or marks <= environments[pid]}
     spared, pid = set[int](), os.getpid()
     while pid in table and pid not in spared:
         spared.add(pid)
         pid = table[pid].parent
     found = (marked | procfs.descendants(table, marked)) - spared
-    return [table[pid] for pid in sorted(found) if table[pid].alive]
+    left = [table[pid] for pid in sorted(found) if table[pid].alive]
+    for stat in left:
+        roles.setdefault(stat.identity, _role(stat.pid, environments[stat.pid]))
+    return left

@@ -110,6 +110,13 @@ def environment(pid: int) -> frozenset[bytes]:
     return frozenset(filter(None, _read(f"/proc/{pid}/environ", 4 * 1024 * 1024).split(b"\0")))
 
 
+def begins_namespace(pid: int) -> bool:
+    """Whether it is the first process of a namespace below this one; also of one that is dying."""
+    lines = _read(f"/proc/{pid}/status", 8192).splitlines()
+    numbers = next((line.split()[1:] for line in lines if line.startswith(b"NSpid:")), [])
+    return len(numbers) > 1 and numbers[-1] == b"1"
+
+
 def command(pid: int) -> str:
     """The command line of a process, cut to 300 characters; its name in brackets where there is none."""
     text = _read(f"/proc/{pid}/cmdline", 8 * COMMAND_CHARACTERS).replace(b"\0", b" ").decode("utf-8", "replace").strip()
