@@ -28,6 +28,8 @@ export class Pages {
     this.oldest = oldest;
     this.timeline = timeline;
     this.readState = readState;
+    /** Counts where one went: the last place is the one that counts, whatever an edge loads meanwhile. */
+    this.trips = 0;
     /** What another part shows; empty: the newest is shown. @type {LogEvent[]} */
     this.events = [];
     const isWhole = () => !timeline.partial;
@@ -40,6 +42,7 @@ export class Pages {
 
   /** Back to the newest, and to its end. */
   toLive() {
+    this.trips += 1;
     this.timeline.atEnd = true; // before it is drawn: who reads further up would keep all that came meanwhile, and not follow
     if (this.events.length) this.#useLive();
     this.timeline.toEnd();
@@ -53,9 +56,9 @@ export class Pages {
       this.#showTurn(turn);
       return;
     }
-    const { events: shown } = this;
+    const trip = (this.trips += 1);
     const [before, from] = await Promise.all([this.#read(`before=${seq}&limit=${PAGE / 4}&order=desc`), this.#read(`after=${seq - 1}&limit=${PAGE}`)]);
-    if (this.events !== shown) return; // somebody went elsewhere meanwhile
+    if (trip !== this.trips) return; // somebody went elsewhere meanwhile
     this.#usePart([...before.reverse(), ...from], turn);
     this.#showTurn(turn);
   }
