@@ -614,7 +614,13 @@ class Session(RuleBasedStateMachine):
             assert receipt["marked"], "a mark beats a fault"
         else:
             assert self.state.turn(turn.id) is None
-        self.untouched(before, {loop.id})
+        self.untouched(before, {loop.id, *self.ended_with_it(before, loop)})
+
+    def ended_with_it(self, before: State, loop: Loop) -> set[str]:
+        """Stopped turns above that nobody has: they end, with all below them, when the last one below has ended (G3)."""
+        above = [(each.id, each.turn) for each in before.ancestors(loop) if each.turn is not None]
+        ended = [(id, turn) for id, turn in above if turn.mark and turn.given_back()]
+        return {id for id, turn in ended if self.state.turn(turn.id) is None}
 
     # -- what runs on
 
