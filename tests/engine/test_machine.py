@@ -617,7 +617,7 @@ class Session(RuleBasedStateMachine):
         self.untouched(before, {loop.id, *self.ended_with_it(before, loop)})
 
     def ended_with_it(self, before: State, loop: Loop) -> set[str]:
-        """Stopped turns above that nobody has: they end, with all below them, when the last one below has ended (G3)."""
+        """Stopped turns above that nobody has: they end, with all below, once the last one below has (G3)."""
         above = [(each.id, each.turn) for each in before.ancestors(loop) if each.turn is not None]
         ended = [(id, turn) for id, turn in above if turn.mark and turn.given_back()]
         return {id for id, turn in ended if self.state.turn(turn.id) is None}
