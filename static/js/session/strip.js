@@ -75,9 +75,10 @@ export function describe(state, view) {
 
 /** That the newest turn came to nothing, and nobody ended it. @param {View} view */
 function lastFailed(view) {
-  const last = view.blocks.filter((block) => block.kind === "turn").at(-1)?.turn;
-  if (last?.status === "failed") return ", the last turn failed";
-  return last?.end?.data.cause === "worker_lost" ? ", the last turn’s worker died" : "";
+  const last = view.blocks.findLast((block) => block.kind === "turn");
+  const turn = last?.kind === "turn" ? last.turn : null;
+  if (turn?.status === "failed") return ", the last turn failed";
+  return turn?.end?.data.cause === "worker_lost" ? ", the last turn’s worker died" : "";
 }
 
 /** The main agent's turn: what it does, or what its delegates do for it. @param {State} state @param {View} view @param {import("./state.js").Turn} main @returns {Described} */
