@@ -8,7 +8,7 @@ import sys
 from uuid import uuid4
 
 from sessions_app.worker.warden.client import Warden
-from sessions_app.worker.warden.shapes import CallSpec
+from sessions_app.worker.warden.shapes import CallSpec, Patience
 
 
 def _say(text: str) -> None:
@@ -24,7 +24,7 @@ async def main() -> None:
         float(lease_s),
         on_marked=lambda turns: None,
         on_gone=lambda reason: _say(f"gone {reason}"),
-        grace_s=0.3,
+        patience=Patience(grace_s=0.3),
         poll_s=0.2,
     )
     spec = CallSpec("call_1", turn, str(uuid4()), str(uuid4()), 3, ("sh", "-c", command), folder)

@@ -17,7 +17,7 @@ from sessions_app.worker.tools.base import ToolContext
 from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.client import Warden
 from sessions_app.worker.warden.running import RunningCall
-from sessions_app.worker.warden.shapes import CallSpec, Exit, SurvivorsNews
+from sessions_app.worker.warden.shapes import CallSpec, Exit, Patience, SurvivorsNews
 from tests.support.waiting import PATIENCE_S, wait_until_async
 
 NOWHERE = "postgresql:///no_test_asked_for_a_database?host=/nonexistent"
@@ -71,7 +71,13 @@ class Ward:
 
 @asynccontextmanager
 async def guarded(
-    folder: Path, database: str = NOWHERE, *, lease_s: float = 60, grace_s: float = 1.0, poll_s: float = 1.0
+    folder: Path,
+    database: str = NOWHERE,
+    *,
+    lease_s: float = 60,
+    grace_s: float = 1.0,
+    linger_s: float = 0.2,
+    poll_s: float = 1.0,
 ) -> AsyncIterator[Ward]:
     """A warden of an own worker id; closed at the end, so nothing of it outlives the test."""
     ward = Ward(str(uuid4()), folder)
@@ -83,7 +89,7 @@ async def guarded(
         on_marked=ward.marked.extend,
         on_gone=ward.gone.append,
         on_survivors_ended=ward.survivors_ended.append,
-        grace_s=grace_s,
+        patience=Patience(grace_s, linger_s),
         poll_s=poll_s,
     )
     try:

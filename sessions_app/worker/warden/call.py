@@ -18,12 +18,10 @@ from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.isolation import Isolation
 from sessions_app.worker.warden.output import Output
 from sessions_app.worker.warden.procfs import Stat
-from sessions_app.worker.warden.shapes import CallSpec, Exit, KilledBy, Process, Processes
+from sessions_app.worker.warden.shapes import CallSpec, Exit, KilledBy, Patience, Process, Processes
 from sessions_app.worker.warden.spawn import marks, spawn
 from sessions_app.worker.warden.tree import Tree
 
-LINGER_S = 0.2
-"""How long processes may take to end by themselves after their command: a `tee` behind it still has lines to write."""
 START_S = 5.0
 """How long a start may take to be heard of: a tool that stops its reaper at once would silence it for ever."""
 KILL_S = 2.0
@@ -43,13 +41,13 @@ class CommandEnd:
 class Call:
     """One running call. `run()` is its life and returns its `Exit`; raises OSError when the command cannot run."""
 
-    def __init__(self, spec: CallSpec, worker: str, isolation: Isolation, grace_s: float) -> None:
+    def __init__(self, spec: CallSpec, worker: str, isolation: Isolation, patience: Patience) -> None:
         self.spec = spec
         self.report_reason: str | None = None
         # Declared to run on in the background: it has no more to do with its turn (E13).
         self.kept = False
         self.result: Exit | None = None
-        self._worker, self._isolation, self._grace_s = worker, isolation, grace_s
+        self._worker, self._isolation, self._patience = worker, isolation, patience
         loop = asyncio.get_running_loop()
         self._running: asyncio.Future[None] = loop.create_future()
         self._command: asyncio.Future[CommandEnd] = loop.create_future()
@@ -163,7 +161,7 @@ class Call:
         if not self._command.done():
             self.kill("timeout")
         elif not self._kill.done():
-            await _first(self._gone, self._kill, timeout_s=LINGER_S)
+            await _first(self._gone, self._kill, timeout_s=self._patience.linger_s)
 
     async def _end_tree(self) -> list[Stat]:
         """TERM, grace, KILL until nothing is left or KILL_S have passed; the survivors."""
@@ -176,7 +174,7 @@ class Call:
         if self._main is None or self._main.identity in {stat.identity for stat in asked}:
             self._termed_ns = now_ns
         if asked:
-            await _first(self._gone, timeout_s=self._grace_s)
+            await _first(self._gone, timeout_s=self._patience.grace_s)
         return await self._kill_rest(KILL_S)
 
     @property

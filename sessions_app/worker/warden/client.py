@@ -16,7 +16,7 @@ from typing import Final
 
 from sessions_app.worker.warden.link import Link
 from sessions_app.worker.warden.running import RunningCall, retrieve
-from sessions_app.worker.warden.shapes import CallSpec, SurvivorsNews, WardenError, processes_from_json
+from sessions_app.worker.warden.shapes import CallSpec, Patience, SurvivorsNews, WardenError, processes_from_json
 from sessions_app.worker.warden.wire import Header
 
 HELLO_WITHIN_S: Final = 15.0
@@ -60,14 +60,14 @@ class Warden:
         on_marked: Callable[[list[str]], None],
         on_gone: Callable[[str], None],
         on_survivors_ended: Callable[[SurvivorsNews], None] | None = None,
-        grace_s: float = 1.0,
+        patience: Patience | None = None,
         poll_s: float = 1.0,
     ) -> "Warden":
         """Start a warden and wait until it is ready; raises WardenError.
 
         `on_marked` gets every marked turn it hears of, once. `on_gone` is called once, with `lapsed`, `unresponsive`
         or `ended`, after which no tool of this worker runs and none can be started. `on_survivors_ended` is told when
-        survivors of a kill ended at last (E7).
+        survivors of a kill ended at last (E7). `patience`: how long a call's processes may take to end.
         """
         warden = cls(lease_s, on_marked, on_gone, on_survivors_ended)
         ours, theirs = socket.socketpair()
@@ -92,7 +92,7 @@ class Warden:
                 "worker": worker_id,
                 "database_url": database_url,
                 "lease_s": lease_s,
-                "grace_s": grace_s,
+                "patience": asdict(patience or Patience()),
                 "poll_s": poll_s,
                 "began": time.monotonic(),
             }

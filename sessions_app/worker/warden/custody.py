@@ -9,7 +9,7 @@ from sessions_app.worker.warden.call import Call
 from sessions_app.worker.warden.isolation import Isolation
 from sessions_app.worker.warden.link import Link
 from sessions_app.worker.warden.reports import Report, Reporter
-from sessions_app.worker.warden.shapes import CallSpec, KilledBy, Processes
+from sessions_app.worker.warden.shapes import CallSpec, KilledBy, Patience, Processes
 from sessions_app.worker.warden.wire import Header
 
 MARKS_REMEMBERED: Final = 10_000
@@ -24,8 +24,8 @@ _REFUSALS: Final = {
 class Custody:
     """Owns the calls. A turn that was ever marked starts no call here again (E2)."""
 
-    def __init__(self, worker: str, isolation: Isolation, grace_s: float, link: Link, reporter: Reporter) -> None:
-        self._worker, self._isolation, self._grace_s = worker, isolation, grace_s
+    def __init__(self, worker: str, isolation: Isolation, patience: Patience, link: Link, reporter: Reporter) -> None:
+        self._worker, self._isolation, self._patience = worker, isolation, patience
         self._link, self._reporter = link, reporter
         self._calls: dict[int, Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -43,7 +43,7 @@ class Custody:
             error = f"the call was not started: {_REFUSALS[code]}"
             self._link.send({"op": "failed", "key": key, "code": code, "error": error})
             return
-        call = self._calls[key] = Call(spec, self._worker, self._isolation, self._grace_s)
+        call = self._calls[key] = Call(spec, self._worker, self._isolation, self._patience)
         self._spawn_task(self._live(key, call))
 
     def kill(self, key: int, by: KilledBy = "stop") -> None:

@@ -21,7 +21,7 @@ from sessions_app.worker.warden.custody import Custody
 from sessions_app.worker.warden.isolation import Isolation, choose
 from sessions_app.worker.warden.link import Link
 from sessions_app.worker.warden.reports import Reporter
-from sessions_app.worker.warden.shapes import KilledBy
+from sessions_app.worker.warden.shapes import KilledBy, Patience
 from sessions_app.worker.warden.spawn import adopt_orphans, keep_private
 from sessions_app.worker.warden.wire import Header
 
@@ -83,13 +83,13 @@ class Warden:
 
     def _configure(self, header: Header) -> None:
         worker, url = str(header["worker"]), str(header["database_url"])
-        grace_s, lease_s = float(header["grace_s"]), float(header["lease_s"])
+        patience, lease_s = Patience(**header["patience"]), float(header["lease_s"])
         # Everything is to be dead when the lease is over, so the killing begins a grace earlier.
-        self._alive_for_s = max(lease_s - grace_s - MARGIN_S, lease_s / 2)
+        self._alive_for_s = max(lease_s - patience.grace_s - MARGIN_S, lease_s / 2)
         # Not the time of reading this: a warden that was frozen meanwhile has less of the lease left.
         self._renewed_at = min(float(header["began"]), time.monotonic())
         self._reporter = Reporter(worker, url)
-        self._custody = Custody(worker, self._isolation, grace_s, self._link, self._reporter)
+        self._custody = Custody(worker, self._isolation, patience, self._link, self._reporter)
         self._listening = asyncio.get_running_loop().create_task(
             hear_stops(worker, url, float(header["poll_s"]), self._custody.mark, self._custody.kill_kept)
         )

@@ -56,6 +56,18 @@ class CallSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """How long, in seconds, the processes of a call may take to end.
+
+    `grace_s`: between TERM and KILL (E7). `linger_s`: by themselves after their command, before they are asked to: a
+    `tee` behind it still has lines to write (E13).
+    """
+
+    grace_s: float = 1.0
+    linger_s: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """How a call ended: `code` or `signal` of its main command (both None when nobody could see it).
 
