@@ -614,7 +614,16 @@ class Session(RuleBasedStateMachine):
             assert receipt["marked"], "a mark beats a fault"
         else:
             assert self.state.turn(turn.id) is None
+            self.nothing_left_to_run_on(before, loop.id, turn)
         self.untouched(before, {loop.id, *self.ended_with_it(before, loop)})
+
+    def nothing_left_to_run_on(self, before: State, loop: str, turn: Turn) -> None:
+        """E13: what the calls of a stopped turn left in the background is to end, unless its stop spared that."""
+        mark = before.requests[turn.mark] if turn.mark else None
+        now = self.state.loops.get(loop)
+        if mark is not None and now is not None and not (mark.keep_background and before.status == "open"):
+            left = [each for each in now.background if each.turn == turn.id]
+            assert all(each.killer for each in left), "background was forgotten when it settled into a stop"
 
     def ended_with_it(self, before: State, loop: Loop) -> set[str]:
         """Stopped turns above that nobody has: they end, with all below, once the last one below has (G3)."""

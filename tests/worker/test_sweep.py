@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 
 from sessions_app.ids import new_id
 from sessions_app.log import db, phases, stream
+from sessions_app.worker import lost
 from sessions_app.worker import sweep as module
 from sessions_app.worker.place import place
 from sessions_app.worker.sweep import Sweep
@@ -26,10 +27,16 @@ from tests.worker.wardens import alive, new_token
 pytestmark = pytest.mark.usefixtures("database")
 
 
+def lease(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """A lease takes so long."""
+    for each in (module, lost):
+        monkeypatch.setattr(each, "LEASE_S", seconds)
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waits at a process's or a server's start."""
-    monkeypatch.setattr(module, "LEASE_S", 0.0)
+    lease(monkeypatch, 0.0)
 
 
 def lose(ago_s: float = 1, where: str | None = None) -> None:
@@ -91,7 +98,7 @@ def test_a_turn_that_cannot_be_ended_keeps_nobody_from_the_others(
 def test_a_slow_answer_of_the_database_is_a_gap_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=100.0, slow=0.0)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(module, "LEASE_S", 0.5)
+    lease(monkeypatch, 0.5)
     real = db.cursor
 
     @contextmanager
@@ -133,7 +140,7 @@ def set_clock(hours: int) -> None:
 def test_a_clock_that_is_set_by_hours_costs_no_living_worker_its_turns_and_saves_no_dead_one(
     hours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LEASE_S", 1.0)
+    lease(monkeypatch, 1.0)
     told = SimpleNamespace(ahead=0.0)
     real = db.cursor
 
@@ -144,7 +151,7 @@ def test_a_clock_that_is_set_by_hours_costs_no_living_worker_its_turns_and_saves
             self.cur = cur
 
         def execute(self, query: Any, params: Any = None) -> Any:
-            if query == module._CLOCK:
+            if query == lost._CLOCK:
                 query, params = "SELECT extract(epoch FROM clock_timestamp()) + %s", (told.ahead,)
             return self.cur.execute(query, params)
 
@@ -271,8 +278,8 @@ def test_a_background_process_that_outlived_its_lost_worker_stays_listed_whereve
     with db.cursor("write") as cur:
         cur.execute(
             """INSERT INTO warden_report (worker, turn, call, epoch, processes, output, reason)
-               VALUES (%s, %s, 'a', 0, %s, '', 'worker_died')""",
-            (WORKER, world.turn, Jsonb({"ended": [], "surviving": served})),
+               VALUES (%s, %s, 'a', %s, %s, '', 'worker_died')""",
+            (WORKER, world.turn, world.epoch, Jsonb({"ended": [], "surviving": served})),
         )
     lose(where="elsewhere")
     Sweep().look()
