@@ -165,3 +165,8 @@ function place(menu, anchor, beside) {
   menu.style.setProperty("top", `${Math.max(8, top)}px`);
   menu.style.setProperty("left", `${Math.max(8, Math.min(at.right - width, innerWidth - width - 8))}px`);
 }
+
+/** What follows is a task of its own, so that a key or a press on a slow device need not wait for all of it. @returns {Promise<void>} */
+export function ownTask() {
+  return new Promise((resolve) => setTimeout(resolve));
+}

@@ -1,5 +1,5 @@
 /** A session page: the snapshot it was served with, then the live log; everything on screen is drawn from these two. */
-import { byId, fill, el, openDialog, readJson, button } from "../dom.js";
+import { byId, fill, el, openDialog, ownTask, readJson, button } from "../dom.js";
 import { listenBell } from "../notifications_bell.js";
 import { forget, isFresh, isStored, keep } from "../phone.js";
 import { Refused, call, commandId } from "../rest.js";
@@ -25,6 +25,7 @@ import { View, codePoints } from "./view.js";
 
 /** @typedef {import("./state.js").LogEvent} LogEvent */
 
+await ownTask(); // the browser has laid out what was served
 const boot = readJson("boot");
 /** @type {import("./state.js").State} */
 let state = boot.state;
@@ -41,6 +42,7 @@ view.settle(state);
 for (const loop of Object.values(state.loops)) if (loop.turn) view.begun(loop.turn);
 view.retryable(state);
 sampleServerTime(boot.now);
+await ownTask();
 
 /** Pieces of live text that came before the replay was over. @type {any[]} */
 let early = [];
@@ -434,11 +436,6 @@ function fitKeyboard() {
   fit();
 }
 
-/** What follows is a task of its own, so that a key or a press on a slow device need not wait for all of it. */
-function ownTask() {
-  return new Promise((resolve) => setTimeout(resolve));
-}
-
 /** Renaming and closing: the owner's two forms. */
 function listenOwner() {
   const rename = /** @type {HTMLDialogElement | null} */ (document.getElementById("rename"));
@@ -467,7 +464,7 @@ drawAround();
 fitKeyboard();
 connection.start();
 await ownTask();
-byId("line").classList.remove("newest");
+byId("app").classList.remove("served");
 for (const element of document.querySelectorAll("[data-served]")) element.remove();
 timeline.draw();
 new ResizeObserver(() => timeline.cover(byId("notice").offsetHeight)).observe(byId("notice"));

@@ -2,6 +2,7 @@
  * Which part of the log is on the page: the newest, which grows with what happens, or another one that somebody reads.
  * Either holds a bounded number of events, so that a page is as light with a hundred thousand of them.
  */
+import { ownTask } from "../dom.js";
 import { call } from "../rest.js";
 
 /** @typedef {import("./view.js").View} View @typedef {import("./state.js").LogEvent} LogEvent @typedef {import("./state.js").State} State */
@@ -58,8 +59,11 @@ export class Pages {
     }
     const trip = (this.trips += 1);
     const [before, from] = await Promise.all([this.#read(`before=${seq}&limit=${PAGE / 4}&order=desc`), this.#read(`after=${seq - 1}&limit=${PAGE}`)]);
+    const events = [...before.reverse(), ...from];
+    const part = this.live.part(events);
+    await ownTask();
     if (trip !== this.trips) return; // somebody went elsewhere meanwhile
-    this.#usePart([...before.reverse(), ...from], turn);
+    this.#usePart(events, part, turn);
     this.#showTurn(turn);
   }
 
@@ -133,10 +137,9 @@ export class Pages {
     if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState(), this.oldest);
   }
 
-  /** @param {LogEvent[]} events @param {string} [turn] the one that is wanted */
-  #usePart(events, turn) {
+  /** @param {LogEvent[]} events @param {View} [part] made of them @param {string} [turn] the one that is wanted */
+  #usePart(events, part = this.live.part(events), turn = undefined) {
     this.events = events;
-    const part = this.live.part(events);
     this.#cut();
     this.timeline.use(part, false, turn);
     this.#show();

@@ -3,7 +3,7 @@
  * frame than leaves room for a key or a press. Text the reader has scrolled up to stays where it is; at the end, it
  * follows.
  */
-import { write } from "../dom.js";
+import { byId, write } from "../dom.js";
 import { Blocks } from "./blocks.js";
 
 /** @typedef {import("./view.js").View} View */
@@ -23,6 +23,8 @@ export class Timeline {
     this.view = view;
     this.pill = pill;
     this.more = more;
+    /** What is pinned at the end. */
+    this.asks = byId("asks");
     this.blocks = new Blocks(context);
     this.onDrawn = onDrawn;
     /** The newest part is shown, whose end can be followed. */
@@ -64,7 +66,7 @@ export class Timeline {
     if (!more) return;
     const { scrollTop } = this.place; // before the browser fits it to the new height
     this.covered = px;
-    this.place.style.setProperty("--covered", `${px}px`);
+    this.#keepRoom("--covered", px);
     if (this.atEnd) this.toEnd();
     else this.place.scrollTop = scrollTop + more;
   }
@@ -75,16 +77,21 @@ export class Timeline {
    */
   pin(px) {
     this.pinned = px;
-    this.place.style.setProperty("--pinned", `${px}px`);
+    this.#keepRoom("--pinned", px);
+    this.pill.toggleAttribute("data-asked", px > 0 && !this.asks.classList.contains("read"));
     if (this.atEnd) this.toEnd();
     this.#lift();
   }
 
   /** The pill stands above what is pinned, which is less than all of it. */
   #lift() {
-    const asks = this.column.querySelector("#asks");
-    const top = asks?.querySelector(".ask")?.getBoundingClientRect().top;
-    this.place.style.setProperty("--shown", `${top === undefined ? 0 : Math.round(/** @type {Element} */ (asks).getBoundingClientRect().bottom - top)}px`);
+    const top = this.asks.querySelector(".ask")?.getBoundingClientRect().top;
+    this.#keepRoom("--shown", top === undefined ? 0 : Math.round(this.asks.getBoundingClientRect().bottom - top));
+  }
+
+  /** Told to those that keep it, as nobody inherits it: or the style of all that is drawn would be made anew. @param {string} name @param {number} px */
+  #keepRoom(name, px) {
+    for (const element of [this.place, this.column, this.pill, this.asks]) element.style.setProperty(name, `${px}px`);
   }
 
   /** Something happened: draw on the next frame. */
@@ -114,9 +121,10 @@ export class Timeline {
     if (news) this.onDrawn();
   }
 
+  /** Draw now what is in sight; the rest, and what stands around it, on the next frames. */
   draw() {
     this.#draw();
-    this.onDrawn();
+    this.schedule();
   }
 
   /** Whether something is yet to be drawn. */
@@ -129,7 +137,7 @@ export class Timeline {
       this.bound();
       this.#placeBlocks();
       const wanted = this.wanted && this.drawn.get(this.wanted);
-      if (wanted) this.shown = { element: wanted.element, block: "start", top: this.place.scrollTop };
+      if (wanted) this.shown = { element: wanted.element, block: "start", top: 0 };
       this.wanted = undefined;
       this.#drawStamped();
     });
@@ -283,7 +291,7 @@ export class Timeline {
 
   /** @param {() => void} change what is seen stays at its place, or follows the end */
   #keepingPlace(change) {
-    const anchor = this.atEnd || this.shown ? null : this.#anchor();
+    const anchor = this.atEnd || this.shown || this.wanted ? null : this.#anchor();
     const before = anchor?.getBoundingClientRect().top || 0;
     change();
     if (this.atEnd) this.place.scrollTop = this.place.scrollHeight;
@@ -312,8 +320,8 @@ export class Timeline {
     else if (scrollTop < this.lastTop) this.atEnd = false; // only a reader scrolls up; a growing dock does not
     this.lastTop = scrollTop;
     const up = scrollHeight - scrollTop - clientHeight > this.pinned; // what is pinned is out of sight where it stands
-    if (up !== this.place.hasAttribute("data-up")) {
-      this.place.toggleAttribute("data-up", up);
+    if (up !== this.asks.hasAttribute("data-up")) {
+      this.asks.toggleAttribute("data-up", up);
       this.#lift();
     }
     if (this.atEnd) this.unseen = 0;
