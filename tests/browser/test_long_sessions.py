@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -99,6 +100,38 @@ def test_a_long_session_opens_at_its_end_and_goes_anywhere(screens: Open) -> Non
     in_sight(page, 701)
     expect(page.get_by_text("what happens meanwhile")).to_be_visible()
     assert nodes(page) < MOST_NODES
+
+
+INSERTED = """() => {
+  const item = document.createElement("p");
+  item.className = "note";
+  document.querySelector(".turn:last-of-type").append(item);
+  item.getBoundingClientRect();
+}"""
+
+
+@pytest.mark.parametrize("size", ["desk", "phone"])
+def test_what_comes_has_its_own_style_made_and_not_that_of_all_that_is_there(screens: Open, size: str) -> None:
+    """A `:has()` on what holds the timeline, or an inherited property set there, would cost as much as all of it."""
+    page = screens().session("ana", long_world(12), size)
+    all_drawn(page)
+    assert nodes(page) > 150
+    styled: list[int] = []
+    done: list[bool] = []
+
+    def collect(told: dict[str, Any]) -> None:
+        found = [each for each in told["value"] if each["name"] == "UpdateLayoutTree" and "args" in each]
+        styled.extend(each["args"]["elementCount"] for each in found if "elementCount" in each["args"])
+
+    tracing = page.context.new_cdp_session(page)
+    tracing.on("Tracing.dataCollected", collect)
+    tracing.on("Tracing.tracingComplete", lambda _: done.append(True))
+    tracing.send("Tracing.start", {"categories": "devtools.timeline", "transferMode": "ReportEvents"})
+    page.evaluate(INSERTED)
+    tracing.send("Tracing.end")
+    wait_until(lambda: page.evaluate("1") and done, "the trace")
+    assert styled, "nothing was seen"
+    assert max(styled) < 50
 
 
 @pytest.mark.scenario("D46")

@@ -60,6 +60,18 @@ def test_a_quick_run_tells_what_a_page_costs() -> None:
     assert told["heap_before_mib"] > 0
 
 
+def test_a_quick_run_tells_how_fast_a_stop_is_and_what_watchers_cost() -> None:
+    done = bench("--quick", "--only", "stop,fanout", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    for work in ("shell", "stream"):
+        for name in ("terminal_ms", "ended_ms"):
+            check_spread(told["stop"][work][name])
+    ours = told["fanout"]["ours"]
+    assert (ours["frames"] > 0, ours["lost"]) == (True, 0)
+    check_spread(ours["took_ms"])
+
+
 def test_a_part_that_does_not_exist_is_named_with_those_that_do() -> None:
     done = bench("--only", "append,speed")
     assert done.returncode == 2
