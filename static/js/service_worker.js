@@ -165,16 +165,29 @@ async function file(event) {
 
 /* Notifications: one a session, which says what is true now */
 
-worker.addEventListener("push", (event) => event.waitUntil(told(event.data?.json())));
+worker.addEventListener("push", (event) => event.waitUntil(inTurn(() => told(event.data?.json()))));
 worker.addEventListener("notificationclick", (event) => event.waitUntil(pressed(event.notification, event.action)));
 worker.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(subscribeAgain()));
 
 const LABELS = /** @type {Record<Action, string>} */ ({ allow: "Allow", deny: "Deny", stop: "Stop" });
 
+/** Of each session, the newest that was told: also where its notification was put away, or is being replaced. @type {Map<string, number>} */
+const newest = new Map();
+let telling = Promise.resolve();
+
+/** One after the other: each looks at what the one before has shown. @param {() => Promise<void>} tell */
+function inTurn(tell) {
+  telling = telling.catch(() => {}).then(tell);
+  return telling;
+}
+
 /** @param {News} news */
 async function told(news) {
-  const [shown] = await registration.getNotifications({ tag: news.session || "test" });
-  if (shown && shown.data.seq > news.seq) return; // a late one
+  const tag = news.session || "test";
+  const [shown] = await registration.getNotifications({ tag });
+  const last = Math.max(shown?.data.seq ?? 0, newest.get(tag) ?? 0);
+  if (last > news.seq) return; // a late one
+  newest.set(tag, news.seq);
   // What was answered elsewhere is taken back only where it is still shown.
   if (news.kind === "answered" && shown?.data.gate !== news.gate) return;
   if (news.quietly && !shown) return;

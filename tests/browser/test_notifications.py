@@ -292,6 +292,19 @@ def test_one_notification_a_session_which_says_what_is_true_now(screens: Open, p
     assert {each["body"] for each in phone.shown()} == {"Done in 3 s.", "Another session."}
 
 
+def test_late_news_of_a_notification_that_was_put_away_are_not_shown(screens: Open, push: PushService) -> None:
+    opened, world = screens(), World.create("ana")
+    phone = Phone(opened, "ana", "/", push.browser())
+    news = asked(world, seq=10)
+    phone.deliver({**news, "kind": "ended", "body": "Done in 3 s.", "seq": 12, "actions": []})
+    phone.until("Done in 3 s.")
+    phone.worker.evaluate("async () => (await registration.getNotifications()).forEach((one) => one.close())")
+    wait_until(lambda: phone.shown() == [], "nothing shown")
+    phone.deliver(news)  # late
+    phone.deliver({**news, "session": new_id(), "body": "Another session."})
+    phone.until("Another session.")
+
+
 def test_a_device_that_was_signed_out_answers_nothing(screens: Open, push: PushService) -> None:
     from sessions_app.models import Device
     from sessions_app.people import devices
