@@ -12,10 +12,11 @@ from typing import Any, Final, TypeVar
 from psycopg import Cursor
 from psycopg.rows import class_row
 
+from sessions_app.log import phases
 from sessions_app.log.db import Row
-from sessions_app.log.phases import LEASE_S
 
 FENCE_S: Final = 4.0
+"""How long a marked turn's worker has to settle (E9)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class LostTurn:
     """A running turn that may have to be ended.
 
     `depth`: how many agents are above its own. `place`: its worker's, None when nothing is known of the worker.
-    `expired_s`: how long its worker's lease has been over. `acknowledged_ms`: from its mark to the worker's word.
+    `expired_s`: how long its worker's lease has been over; negative while it is not, 0 where nobody asks.
+    `acknowledged_ms`: from its mark to the worker's word.
     """
 
     turn: str
@@ -43,7 +45,7 @@ class LostTurn:
 class LeftProcesses:
     """Processes of a call that a worker has left behind: in the background, or survivors of their kill.
 
-    `seq`: of the settlement that names the survivors; 0 for the background.
+    `seq`: of the settlement that names the survivors; 0 for the background. `place`, `expired_s`: as a turn's.
     """
 
     turn: str
@@ -62,7 +64,7 @@ class Found:
 
     `overdue`: marked turns whose worker did not settle in time (E9). `gone_turns`, `gone_background`: of workers whose
     process has ended. `lost_turns`, `lost_background`, `survivors`: of workers whose lease is over; survivors only of
-    this place. `own`: what the log says this very worker runs. `clock_s`: the database's, in seconds.
+    this place. `own`: what this very worker runs, by the database. `clock_s`: the database's, in seconds.
     """
 
     overdue: list[LostTurn]
@@ -81,20 +83,23 @@ _ALIVE: Final = """(w.alive_until >= clock_timestamp()
 _DEAD: Final = f"""(w.id IS NULL OR NOT {_ALIVE})
     AND clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(lease)s)"""
 _OVER: Final = "extract(epoch FROM clock_timestamp() - w.alive_until)::float8"
+# Of a worker that nobody knows any more, it is over for longer than anybody waits.
 _LONG_OVER: Final = f"coalesce(abs({_OVER}), 1e6)"
 
 _TURN: Final = """SELECT r.turn::text, r.session::text, r.loop::text, r.depth, r.epoch, r.step, r.worker::text, r.phase,
     w.boot_id AS place"""
 _OF_TURN: Final = "running_turn r LEFT JOIN worker w ON w.id = r.worker"
+# A clock that was set between the two must not make one row a number that keeps all others from being found.
+_WITHIN: Final = "trunc(least(greatest(extract(epoch FROM m.acknowledged_at - m.marked_at) * 1000, 0), 1e9))::int"
 _OVERDUE: Final = f"""{_TURN}, 0 AS expired_s,
-        (extract(epoch FROM m.acknowledged_at - m.marked_at) * 1000)::int AS acknowledged_ms
+        CASE WHEN m.acknowledged_at IS NOT NULL THEN {_WITHIN} END AS acknowledged_ms
     FROM turn_mark m JOIN {_OF_TURN} ON r.turn = m.turn
     WHERE m.marked_at NOT BETWEEN clock_timestamp() - make_interval(secs => %(fence)s) AND clock_timestamp()"""
 _GONE_TURNS: Final = f"""{_TURN}, {_OVER} AS expired_s, NULL AS acknowledged_ms
     FROM {_OF_TURN} WHERE w.id = ANY(%(gone)s::uuid[])"""
 _LOST_TURNS: Final = f"{_TURN}, {_LONG_OVER} AS expired_s, NULL AS acknowledged_ms FROM {_OF_TURN} WHERE {_DEAD}"
 _OWN: Final = f"""{_TURN}, 0 AS expired_s, NULL AS acknowledged_ms
-    FROM {_OF_TURN} WHERE r.worker = %(host)s AND w.id IS NOT NULL"""
+    FROM {_OF_TURN} WHERE r.worker = %(worker)s AND w.id IS NOT NULL"""
 
 _LEFT: Final = "SELECT p.turn::text, p.session::text, p.loop::text, p.call, p.worker::text, w.boot_id AS place"
 _OF_LEFT: Final = "p LEFT JOIN worker w ON w.id = p.worker"
@@ -115,22 +120,22 @@ _LIVES: Final = f"SELECT 1 FROM worker w WHERE id = %(worker)s AND {_ALIVE}"
 T = TypeVar("T", LostTurn, LeftProcesses)
 
 
-def look(cur: Cursor[Row], place: str, host: str | None) -> Found:
-    """What there is now; `host`: the id of the worker that looks, None in a process that runs no turns."""
-    asked: dict[str, Any] = {"lease": LEASE_S, "fence": FENCE_S, "place": place, "host": host}
+def look(cur: Cursor[Row], place: str, worker: str | None) -> Found:
+    """What there is now; `worker`: the one that looks, None in a process that runs no turns."""
+    asked: dict[str, Any] = {"lease": phases.LEASE_S, "fence": FENCE_S, "place": place, "worker": worker}
 
     def find(kind: type[T], statement: str) -> list[T]:
         with cur.connection.cursor(row_factory=class_row(kind)) as rows:
             return rows.execute(statement, asked).fetchall()
 
     neighbours = cur.execute(_NEIGHBOURS, asked).fetchall()
-    asked["gone"] = gone = [worker for worker, pid in neighbours if not _exists(pid)]
     # Nearly always nobody is gone, and this looks once a second.
+    asked["gone"] = gone = [id for id, pid in neighbours if not _exists(pid)]
     return Found(
         overdue=find(LostTurn, _OVERDUE),
         gone_turns=find(LostTurn, _GONE_TURNS) if gone else [],
         lost_turns=find(LostTurn, _LOST_TURNS),
-        own=find(LostTurn, _OWN) if host is not None else [],
+        own=find(LostTurn, _OWN) if worker is not None else [],
         gone_background=find(LeftProcesses, _GONE_BACKGROUND) if gone else [],
         lost_background=find(LeftProcesses, _LOST_BACKGROUND),
         survivors=find(LeftProcesses, _SURVIVORS),
@@ -140,7 +145,7 @@ def look(cur: Cursor[Row], place: str, host: str | None) -> Found:
 
 def lives(cur: Cursor[Row], worker: str) -> bool:
     """Whether its lease is not over yet."""
-    return cur.execute(_LIVES, {"worker": worker, "lease": LEASE_S}).fetchone() is not None
+    return cur.execute(_LIVES, {"worker": worker, "lease": phases.LEASE_S}).fetchone() is not None
 
 
 def _clock_s(cur: Cursor[Row]) -> float:

@@ -8,7 +8,7 @@ only its clock has made, the sweep expires nobody for one whole lease, because a
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 import psycopg
@@ -19,9 +19,8 @@ from sessions_app.engine.commands import BackgroundEnded, EndTurn, Settlement
 from sessions_app.engine.errors import Refused
 from sessions_app.ids import new_id
 from sessions_app.keys import stored
-from sessions_app.log import db, files, read, search, stream
+from sessions_app.log import db, files, phases, read, search, stream
 from sessions_app.log.db import Row
-from sessions_app.log.phases import LEASE_S
 from sessions_app.worker import lost
 from sessions_app.worker.lost import LeftProcesses, LostTurn
 from sessions_app.worker.place import place
@@ -41,6 +40,13 @@ STREAM_DAYS: Final = 3
 _log = logging.getLogger(__name__)
 L = TypeVar("L", LostTurn, LeftProcesses)
 
+_REPORTS: Final = """SELECT call, processes, output FROM warden_report
+    WHERE worker = %(worker)s::uuid AND (turn IS NULL OR turn = %(turn)s::uuid AND """
+_REPORTS_OF: Final = {
+    LostTurn: f"{_REPORTS} epoch = %(epoch)s)",
+    # What ran on in the background was its call's last: what a mark ended was another one of that id, or of that turn.
+    LeftProcesses: f"{_REPORTS} call = %(call)s AND reason <> 'mark')",
+}
 _FREE: Final = "SELECT 1 FROM session WHERE id = %s FOR UPDATE SKIP LOCKED"
 _TIDY: Final = (
     "DELETE FROM command WHERE at < now() - interval '30 days'",
@@ -91,8 +97,8 @@ class Sweep:
         self._host = host
         self._place = place()
         self._looked_at = time.monotonic()
-        self._quiet_until = self._looked_at + LEASE_S
-        self._again_at: dict[tuple[str, str, str], float] = {}
+        self._quiet_until = self._looked_at + phases.LEASE_S
+        self._again_at: dict[tuple[str, str, int], float] = {}
         self._ahead = 0.0  # how far the database's clock is ahead of this process's
         self._tidy_at = self._looked_at + TIDY_S
         self._sort_at = self._looked_at + SORT_S
@@ -113,10 +119,12 @@ class Sweep:
         with db.cursor("stop") as cur:
             found = lost.look(cur, self._place, None if self._host is None else self._host.id)
         now = time.monotonic()  # after the answers: the time they took is part of a gap
+        # Asked before anything takes its time: what the host has by then is not what it had forgotten.
+        forgotten = [] if self._host is None else [each for each in found.own if not self._holds(each)]
         ahead = found.clock_s - now
         jumped = abs(ahead - self._ahead) > JUMP_S
-        if now - self._looked_at > LEASE_S or jumped:
-            self._quiet_until = now + LEASE_S
+        if now - self._looked_at > phases.LEASE_S or jumped:
+            self._quiet_until = now + phases.LEASE_S
         self._looked_at, self._ahead = now, ahead
         quiet = now < self._quiet_until
         if not jumped:
@@ -125,11 +133,9 @@ class Sweep:
         if not quiet:
             buried = {each.turn for each in found.gone_turns}
             self._each(self._expire, [each for each in found.lost_turns if each.turn not in buried])
+        self._each(self._abandon, forgotten)
         if self._host is not None:
-            host = self._host
-            # The log says it runs them, and it knows nothing of them.
-            self._each(self._abandon, [each for each in found.own if not host.holds(each.turn, each.loop)])
-            host.take()
+            self._host.take()
         # Background that is in both is due only once. While a worker may live, its survivors are its own to tell of.
         background = found.gone_background if quiet else [*found.gone_background, *found.lost_background]
         self._each_left(self._tell_ended, background, now)
@@ -142,6 +148,10 @@ class Sweep:
             search.tidy()
         stored.refresh()  # every process masks the keys that were entered in one of them
 
+    def _holds(self, turn: LostTurn) -> bool:
+        """Whether the host knows of a turn that the database says it runs."""
+        return self._host is not None and self._host.holds(turn.turn, turn.loop)
+
     def _each(self, end: Callable[[LostTurn], None], turns: list[LostTurn]) -> None:
         """End each; delegates come before the turns above them, which end after them (G3)."""
         for turn in sorted(turns, key=lambda each: each.depth, reverse=True):
@@ -150,7 +160,7 @@ class Sweep:
     def _each_left(self, tell: Callable[[LeftProcesses], None], left: list[LeftProcesses], now: float) -> None:
         """Look after each, but not at every look: what cannot be killed costs time every time."""
         for each in left:
-            key = tell.__name__, each.turn, each.call
+            key = each.turn, each.call, each.seq  # what ran on has none
             if now >= self._again_at.get(key, 0.0):
                 self._again_at[key] = now + AGAIN_S
                 _guarded(tell, each)
@@ -207,13 +217,8 @@ class Sweep:
             found = kill_marked(of.worker, of.turn).to_json()
             evidence.ended, evidence.surviving = found["ended"], found["surviving"]
             evidence.proven = True
-        epoch = of.epoch if isinstance(of, LostTurn) else None  # what is left has no more to do with its turn's worker
         with db.cursor("read") as cur:
-            rows = cur.execute(
-                """SELECT call, processes, output FROM warden_report
-                   WHERE worker = %s AND (turn IS NULL OR turn = %s AND epoch = coalesce(%s, epoch))""",
-                (of.worker, of.turn, epoch),
-            ).fetchall()
+            rows = cur.execute(_REPORTS_OF[type(of)], asdict(of)).fetchall()
         for call, processes, output in rows:
             evidence.proven = True
             if call:
@@ -237,7 +242,7 @@ class Sweep:
             phase="tool" if started else turn.phase,
             acknowledged_ms=turn.acknowledged_ms,
             # Since the worker's last sign of life; a worker that lost a turn and lives finds that at once.
-            settled_ms=0 if by == "worker" else int(min(max(LEASE_S + turn.expired_s, 0), 3600) * 1000),
+            settled_ms=0 if by == "worker" else int(min(max(phases.LEASE_S + turn.expired_s, 0), 3600) * 1000),
             unknown=bool(started) and not evidence.proven,
             request=new_id(),
         )
@@ -253,14 +258,14 @@ class Sweep:
             if refused.code != "stale":
                 raise
 
-    def _step(self, lost: LostTurn) -> tuple[list[str], bool] | None:
+    def _step(self, of: LostTurn) -> tuple[list[str], bool] | None:
         """The step's started calls, less those that wait for a delegate, and whether it is committed.
 
         What streamed of a committed reply was not cut off. None: the turn is over.
         """
-        state = read.snapshot(lost.session)["state"]
-        turn = state["loops"].get(lost.loop, {}).get("turn")
-        if turn is None or turn["id"] != lost.turn:
+        state = read.snapshot(of.session)["state"]
+        turn = state["loops"].get(of.loop, {}).get("turn")
+        if turn is None or turn["id"] != of.turn:
             return None
         started = [
             call["call"] for call in turn["calls"] or () if call["status"] == "started" and call["child"] is None

@@ -102,36 +102,82 @@ def test_a_long_session_opens_at_its_end_and_goes_anywhere(screens: Open) -> Non
     assert nodes(page) < MOST_NODES
 
 
-INSERTED = """() => {
-  const item = document.createElement("p");
-  item.className = "note";
-  document.querySelector(".turn:last-of-type").append(item);
-  item.getBoundingClientRect();
-}"""
+CHANGES = {
+    "something comes": """() => {
+      const item = document.createElement("p");
+      item.className = "note";
+      document.querySelector(".turn:last-of-type").append(item);
+    }""",
+    "room is made": """() => {
+      for (const part of ["line", "timeline", "asks", "newer"]) for (const name of ["covered", "pinned", "shown"]) {
+        document.getElementById(part).style.setProperty(`--${name}`, "33px");
+      }
+    }""",
+    "one reads further up": "() => document.getElementById('asks').toggleAttribute('data-up')",
+}
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
-def test_what_comes_has_its_own_style_made_and_not_that_of_all_that_is_there(screens: Open, size: str) -> None:
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changes_has_its_own_style_made_and_not_that_of_all_that_is_there(
+    screens: Open, size: str, change: str
+) -> None:
     """A `:has()` on what holds the timeline, or an inherited property set there, would cost as much as all of it."""
     page = screens().session("ana", long_world(12), size)
     all_drawn(page)
-    assert nodes(page) > 150
+    there = nodes(page)
     styled: list[int] = []
     done: list[bool] = []
 
     def collect(told: dict[str, Any]) -> None:
-        found = [each for each in told["value"] if each["name"] == "UpdateLayoutTree" and "args" in each]
-        styled.extend(each["args"]["elementCount"] for each in found if "elementCount" in each["args"])
+        found = [each["args"] for each in told["value"] if each["name"] == "UpdateLayoutTree" and "args" in each]
+        styled.extend(args["elementCount"] for args in found if "elementCount" in args)
 
     tracing = page.context.new_cdp_session(page)
     tracing.on("Tracing.dataCollected", collect)
     tracing.on("Tracing.tracingComplete", lambda _: done.append(True))
     tracing.send("Tracing.start", {"categories": "devtools.timeline", "transferMode": "ReportEvents"})
-    page.evaluate(INSERTED)
+    page.evaluate(f"() => {{ ({CHANGES[change]})(); document.body.getBoundingClientRect(); }}")
     tracing.send("Tracing.end")
     wait_until(lambda: page.evaluate("1") and done, "the trace")
     assert styled, "nothing was seen"
-    assert max(styled) < 50
+    assert max(styled) < there / 4
+
+
+def test_where_one_went_last_is_where_one_is_whatever_comes_late(screens: Open) -> None:
+    page = screens().session("ana", long_world(300))
+    held: list[Any] = []
+
+    def hold_the_first(route: Any) -> None:
+        if held:
+            route.continue_()
+        held.append(route)
+
+    page.route(re.compile(r"/events\?before="), hold_the_first)
+    go_to(page, 3)
+    wait_until(lambda: page.evaluate("1") and held, "the far turn's question")
+    go_to(page, 299)
+    in_sight(page, 299)
+    with page.expect_response(lambda answer: answer.request == held[0].request):
+        held[0].continue_()
+    all_drawn(page)
+    assert 3 not in numbers(page)
+    in_sight(page, 299)
+    go_to(page, 3)
+    in_sight(page, 3)
+
+
+def test_what_a_notification_asks_for_while_the_page_begins_is_shown(screens: Open) -> None:
+    world = long_world(40)
+    [first, *_] = world.events("TurnStarted")
+    opened = screens()
+    context = opened.context("ana")
+    context.add_init_script(
+        """document.addEventListener("DOMContentLoaded", () => navigator.serviceWorker.dispatchEvent(
+             new MessageEvent("message", { data: { go: "#turn-TURN" } })));""".replace("TURN", first.turn or "")
+    )
+    page = opened.look(context, f"/s/{world.session}")
+    in_sight(page, 1)
 
 
 @pytest.mark.scenario("D46")

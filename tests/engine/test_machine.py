@@ -547,7 +547,9 @@ class Session(RuleBasedStateMachine):
             if not held(loop):
                 self.claim_one(loop, worker)
             elif loop.turn is not None and loop.turn.mark is not None:
+                before = self.state
                 self.do(c.EndTurn(loop.turn.id, loop.turn.epoch, "worker"))
+                self.nothing_left_to_run_on(before, loop.turn)
             elif thinking(loop):
                 self.reply(loop, tools)
                 tools = []
@@ -614,15 +616,17 @@ class Session(RuleBasedStateMachine):
             assert receipt["marked"], "a mark beats a fault"
         else:
             assert self.state.turn(turn.id) is None
-            self.nothing_left_to_run_on(before, loop.id, turn)
+            self.nothing_left_to_run_on(before, turn)
         self.untouched(before, {loop.id, *self.ended_with_it(before, loop)})
 
-    def nothing_left_to_run_on(self, before: State, loop: str, turn: Turn) -> None:
-        """E13: what the calls of a stopped turn left in the background is to end, unless its stop spared that."""
+    def nothing_left_to_run_on(self, before: State, turn: Turn) -> None:
+        """E13: what the calls of a stopped turn left in the background is to end, unless its stop spared that.
+
+        A delegate's is its parent's once it is closed.
+        """
         mark = before.requests[turn.mark] if turn.mark else None
-        now = self.state.loops.get(loop)
-        if mark is not None and now is not None and not (mark.keep_background and before.status == "open"):
-            left = [each for each in now.background if each.turn == turn.id]
+        if mark is not None and not (mark.keep_background and before.status == "open"):
+            left = [each for loop in self.state.loops.values() for each in loop.background if each.turn == turn.id]
             assert all(each.killer for each in left), "background was forgotten when it settled into a stop"
 
     def ended_with_it(self, before: State, loop: Loop) -> set[str]:

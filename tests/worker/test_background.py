@@ -17,6 +17,7 @@ from sessions_app.worker.background import BackgroundNews
 from sessions_app.worker.background_log import LEFT_OUT, LOG_BYTES
 from sessions_app.worker.tools.base import ToolContext, ToolOutcome
 from sessions_app.worker.tools.registry import run_tool
+from sessions_app.worker.warden.shapes import Patience
 from tests.support.stack import free_port
 from tests.support.waiting import stays_true
 from tests.worker.wardens import (
@@ -121,7 +122,7 @@ async def test_a_stop_before_it_has_settled_ends_it(
 ) -> None:
     monkeypatch.setattr(SETTLE, 60.0)
     token = new_token()
-    async with guarded(tmp_path, database, grace_s=0.3) as ward:
+    async with guarded(tmp_path, database, patience=Patience(0.3)) as ward:
         emitted: list[str] = []
         context = tool_context(ward, emitted)
         running = asyncio.ensure_future(shell(context, f"echo on; {ESCAPE.format(token=token)}"))
@@ -252,7 +253,7 @@ async def test_a_kill_order_ends_the_whole_tree(
 ) -> None:
     monkeypatch.setenv("STEERWEB_ISOLATION", mode)
     token, other, turn = new_token(), new_token(), str(uuid4())
-    async with guarded(tmp_path, database, grace_s=0.3, poll_s=0.2) as ward:
+    async with guarded(tmp_path, database, patience=Patience(0.3), poll_s=0.2) as ward:
         call = await ward.sh(ESCAPE.format(token=token), turn=turn)
         neighbour = await ward.sh(f"sleep {other}")
         await until(lambda: len(alive(token)) == ESCAPED and alive(other), "both trees")
@@ -302,7 +303,7 @@ async def test_a_bell_that_cannot_be_read_does_not_make_the_next_one_deaf(tmp_pa
 @pytest.mark.rule("E13")
 async def test_a_mark_that_came_first_wins(tmp_path: Path, database: str) -> None:
     turn = str(uuid4())
-    async with guarded(tmp_path, database, grace_s=30) as ward:
+    async with guarded(tmp_path, database, patience=Patience(30)) as ward:
         call = await ward.sh(
             "trap 'echo asked; while [ ! -e go ]; do sleep 0.05; done; exit' TERM; sleep 1000 & wait", turn=turn
         )
@@ -343,7 +344,7 @@ async def test_a_call_that_has_ended_is_not_kept(tmp_path: Path) -> None:
 @pytest.mark.rule("E13", "J6")
 async def test_a_lapsed_lease_ends_what_is_kept(tmp_path: Path, database: str) -> None:
     token, turn = new_token(), str(uuid4())
-    async with guarded(tmp_path, database, lease_s=2, grace_s=0.3) as ward:
+    async with guarded(tmp_path, database, lease_s=2, patience=Patience(0.3)) as ward:
         call = await ward.sh(f"sleep {token}", turn=turn)
         assert await call.keep() is not None
         end = await call.wait()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.worker.warden import procfs
+from sessions_app.worker.warden.shapes import Patience
 from tests.worker.wardens import ESCAPE, ESCAPED, MODES, Ward, alive, guarded, new_token, until
 
 ESCAPES = int(os.environ.get("STEERWEB_ESCAPES", "20"))
@@ -43,7 +44,7 @@ TRICKS = (ESCAPE, FORKER, CHAIN, FLOOD)
 @pytest.mark.parametrize("mode", MODES)
 async def test_no_tree_gets_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     monkeypatch.setenv("STEERWEB_ISOLATION", mode)
-    async with guarded(tmp_path, grace_s=0.1) as ward:
+    async with guarded(tmp_path, patience=Patience(0.1)) as ward:
         numbers = iter(range(ESCAPES))
 
         async def stop_in_turn() -> None:

@@ -27,16 +27,10 @@ from tests.worker.wardens import alive, new_token
 pytestmark = pytest.mark.usefixtures("database")
 
 
-def lease(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """A lease takes so long."""
-    for each in (module, lost):
-        monkeypatch.setattr(each, "LEASE_S", seconds)
-
-
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waits at a process's or a server's start."""
-    lease(monkeypatch, 0.0)
+    monkeypatch.setattr(phases, "LEASE_S", 0.0)
 
 
 def lose(ago_s: float = 1, where: str | None = None) -> None:
@@ -98,7 +92,7 @@ def test_a_turn_that_cannot_be_ended_keeps_nobody_from_the_others(
 def test_a_slow_answer_of_the_database_is_a_gap_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=100.0, slow=0.0)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    lease(monkeypatch, 0.5)
+    monkeypatch.setattr(phases, "LEASE_S", 0.5)
     real = db.cursor
 
     @contextmanager
@@ -140,7 +134,7 @@ def set_clock(hours: int) -> None:
 def test_a_clock_that_is_set_by_hours_costs_no_living_worker_its_turns_and_saves_no_dead_one(
     hours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease(monkeypatch, 1.0)
+    monkeypatch.setattr(phases, "LEASE_S", 1.0)
     told = SimpleNamespace(ahead=0.0)
     real = db.cursor
 
@@ -286,6 +280,58 @@ def test_a_background_process_that_outlived_its_lost_worker_stays_listed_whereve
     [told] = world.events("ProcessesEnded")
     assert (told.data["processes"]["ended"], told.data["processes"]["surviving"]) == ([], served)
     assert [each["call"] for each in world.state()["background"]] == ["a"]
+
+
+@pytest.mark.rule("J6", "E13")
+@pytest.mark.usefixtures("impatient")
+def test_what_a_stop_ended_of_the_same_turn_proves_nothing_of_its_background() -> None:
+    world = World.create()
+    world.start()
+    world.plan("a", "b")
+    world.start_tool("a")
+    world.settle("a", "ok", processes={"ended": [], "surviving": [], "background": [{"pid": 9, "command": "serve"}]})
+    world.start_tool("b")
+    world.settle("b", "ok")
+    world.begin()
+    world.answer()
+    with db.cursor("write") as cur:
+        for call in ("a", "b"):  # an id may recur
+            cur.execute(
+                """INSERT INTO warden_report (worker, turn, call, epoch, processes, output, reason)
+                   VALUES (%s, %s, %s, %s, %s, '', 'mark')""",
+                (WORKER, world.turn, call, world.epoch, Jsonb({"ended": [], "surviving": []})),
+            )
+    lose(where="elsewhere")
+    sweep = Sweep()
+    sweep.look()
+    assert not world.events("ProcessesEnded"), "its warden has said nothing yet"
+    lose(ago_s=60, where="elsewhere")
+    sweep.look()
+    assert not world.events("ProcessesEnded"), "it looks after the same again only after a while"
+    Sweep().look()
+    [told] = world.events("ProcessesEnded")
+    assert told.data["processes"]["unknown"] is True
+
+
+@pytest.mark.rule("E9")
+@pytest.mark.parametrize(("after", "told"), [(None, None), ("1.5 ms", 1), ("40 days", 1_000_000_000), ("-40 days", 0)])
+def test_a_fenced_turn_says_when_its_worker_had_heard_of_the_stop_whatever_the_clock_did(
+    after: str | None, told: int | None
+) -> None:
+    world = World.create()
+    world.start()
+    world.stop()
+    with db.cursor("write") as cur:
+        cur.execute(
+            """UPDATE turn_mark SET marked_at = marked_at - interval '1 hour',
+                   acknowledged_at = marked_at - interval '1 hour' + %s::interval""",
+            (after,),
+        )
+    sweep = Sweep()
+    sweep.look()  # from which on it knows the clocks
+    sweep.look()
+    [terminal] = world.events("TurnInterrupted")
+    assert (terminal.data["ended_by"], terminal.data["acknowledged_ms"]) == ("fence", told)
 
 
 @pytest.mark.rule("J1", "A4")

@@ -12,6 +12,7 @@ from sessions_app.log.stream import LIVE_CHARS, LIVE_NOTE, clip
 from sessions_app.worker.tools.base import ToolOutcome
 from sessions_app.worker.tools.registry import run_tool
 from sessions_app.worker.tools.transcript import HEAD_BYTES, TAIL_BYTES, Transcript
+from sessions_app.worker.warden.shapes import Patience
 from tests.support.stack import free_port
 from tests.worker.wardens import ESCAPE, ESCAPED, alive, guarded, mark, new_token, tool_context, until
 
@@ -64,7 +65,7 @@ async def test_a_split_character_alone_replaces_nothing(tmp_path: Path) -> None:
 async def test_a_stop_ends_the_tree_and_keeps_the_output_so_far(tmp_path: Path) -> None:
     token = new_token()
     emitted: list[str] = []
-    async with guarded(tmp_path, grace_s=0.3) as ward:
+    async with guarded(tmp_path, patience=Patience(0.3)) as ward:
         context = tool_context(ward, emitted)
         command = f"echo line 1; {ESCAPE.format(token=token)}"
         running = asyncio.ensure_future(run_tool("shell", {"command": command}, context))

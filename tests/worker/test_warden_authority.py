@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from sessions_app.worker.warden import procfs
-from sessions_app.worker.warden.shapes import TurnMarkedError, WardenError
+from sessions_app.worker.warden.shapes import Patience, TurnMarkedError, WardenError
 from tests.support import services
 from tests.support.waiting import wait_until
 from tests.worker.wardens import ESCAPE, ESCAPED, MODES, alive, guarded, mark, new_token, reports, until
@@ -28,7 +28,7 @@ async def test_a_mark_kills_and_is_reported(
 ) -> None:
     monkeypatch.setenv("STEERWEB_ISOLATION", mode)
     token, other, turn = new_token(), new_token(), str(uuid4())
-    async with guarded(tmp_path, database, grace_s=0.3) as ward:
+    async with guarded(tmp_path, database, patience=Patience(0.3)) as ward:
         call = await ward.sh(f"printf 'so far\\000'; {ESCAPE.format(token=token)}", turn=turn)
         bystander = await ward.sh(f"sleep {other}")
         await until(lambda: len(alive(token)) == ESCAPED and alive(other), "both trees")
@@ -120,7 +120,7 @@ async def test_postgresql_may_go_and_come_back(tmp_path: Path, database: str) ->
 @pytest.mark.rule("J6", "A7")
 async def test_a_lease_that_is_not_renewed_lapses(tmp_path: Path, database: str) -> None:
     token, turn = new_token(), str(uuid4())
-    async with guarded(tmp_path, database, lease_s=4, grace_s=0.3) as ward:
+    async with guarded(tmp_path, database, lease_s=4, patience=Patience(0.3)) as ward:
         began = time.monotonic()
         call = await ward.sh(f"sleep {token}", turn=turn)
         while time.monotonic() - began < 5:
@@ -145,7 +145,7 @@ async def test_a_lease_that_is_not_renewed_lapses(tmp_path: Path, database: str)
 
 @pytest.mark.rule("A7")
 async def test_a_renewal_counts_from_when_it_was_asked_for(tmp_path: Path) -> None:
-    async with guarded(tmp_path, lease_s=2, grace_s=0.3) as ward:
+    async with guarded(tmp_path, lease_s=2, patience=Patience(0.3)) as ward:
         began = time.monotonic()
         while not ward.gone and time.monotonic() - began < 5:
             # A heartbeat whose database answers ever later: the lease it renewed is the old one.
@@ -172,7 +172,7 @@ async def test_a_warden_that_answers_nothing_is_ended_with_its_tools(tmp_path: P
 
 @pytest.mark.rule("J6")
 async def test_a_warden_that_was_frozen_itself_starts_nothing_afterwards(tmp_path: Path) -> None:
-    async with guarded(tmp_path, lease_s=1, grace_s=0.1) as ward:
+    async with guarded(tmp_path, lease_s=1, patience=Patience(0.1)) as ward:
         os.kill(ward.warden.pid, signal.SIGSTOP)
         start = asyncio.ensure_future(ward.run(f"touch {tmp_path}/late"))
         await asyncio.sleep(1.2)

@@ -8,7 +8,7 @@ import pytest
 
 from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.isolation import user_name
-from sessions_app.worker.warden.shapes import WardenError
+from sessions_app.worker.warden.shapes import Patience, WardenError
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.worker.wardens import MODES, alive, guarded, new_token
 
@@ -119,7 +119,7 @@ async def test_what_a_command_leaves_behind_ends_with_it(tmp_path: Path) -> None
 
 
 async def test_what_ends_by_itself_a_moment_later_is_not_ended(tmp_path: Path) -> None:
-    async with guarded(tmp_path, linger_s=PATIENCE_S) as ward:
+    async with guarded(tmp_path, patience=Patience(linger_s=PATIENCE_S)) as ward:
         end = await ward.run("(sleep 0.05; echo late) & echo early")
         assert (end.code, end.ended) == (0, [])
         assert ward.text() == "early\nlate\n"

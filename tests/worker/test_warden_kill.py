@@ -11,7 +11,7 @@ import pytest
 
 from sessions_app.worker.warden import procfs
 from sessions_app.worker.warden.census import _role, kill_marked
-from sessions_app.worker.warden.shapes import SurvivorsNews
+from sessions_app.worker.warden.shapes import Patience, SurvivorsNews
 from tests.support.frost import frost
 from tests.support.waiting import stays_true, wait_until
 from tests.worker.wardens import ESCAPE, ESCAPED, MODES, alive, guarded, new_token, until
@@ -28,7 +28,7 @@ def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 @pytest.mark.scenario("D05")
 async def test_a_stop_ends_the_whole_tree(tmp_path: Path) -> None:
     token = new_token()
-    async with guarded(tmp_path, grace_s=0.3) as ward:
+    async with guarded(tmp_path, patience=Patience(0.3)) as ward:
         call = await ward.sh(ESCAPE.format(token=token))
         wait_until(lambda: len(alive(token)) == ESCAPED, "all of the tree")
         end = await call.stop()
@@ -40,7 +40,7 @@ async def test_a_stop_ends_the_whole_tree(tmp_path: Path) -> None:
 
 @pytest.mark.rule("E7")
 async def test_term_comes_first_and_is_enough_for_most(tmp_path: Path) -> None:
-    async with guarded(tmp_path, grace_s=30) as ward:
+    async with guarded(tmp_path, patience=Patience(30)) as ward:
         call = await ward.sh("trap 'echo tidied; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
         await until(lambda: "ready" in ward.text(), "the start")
         began = time.monotonic()
@@ -53,7 +53,7 @@ async def test_term_comes_first_and_is_enough_for_most(tmp_path: Path) -> None:
 @pytest.mark.rule("E7")
 async def test_a_stopped_process_hears_term_too(tmp_path: Path) -> None:
     token = new_token()
-    async with guarded(tmp_path, grace_s=30) as ward:
+    async with guarded(tmp_path, patience=Patience(30)) as ward:
         call = await ward.sh(f"sleep {token}")
         wait_until(lambda: alive(token), "the sleep")
         os.kill(alive(token)[0], signal.SIGSTOP)
@@ -84,7 +84,7 @@ async def test_a_process_that_is_always_the_child_of_its_former_self(tmp_path: P
     token = new_token()
     hops = tmp_path / "hops"
     (tmp_path / "chain.sh").write_text(f"echo >> hops; {hop} sh ./chain.sh {token} &\nexit 0\n")
-    async with guarded(tmp_path, grace_s=0.2) as ward:
+    async with guarded(tmp_path, patience=Patience(0.2)) as ward:
         call = await ward.sh(f"sh ./chain.sh {token}; exec sleep {token}")
         await until(lambda: hops.exists() and hops.stat().st_size > 20, "the chain")
         if by == "stop":
@@ -104,7 +104,7 @@ async def test_killing_the_reaper_is_no_way_out(tmp_path: Path, mode: str) -> No
     if mode != "marker":
         pytest.skip("a tool cannot reach its reaper from inside a namespace")
     token = new_token()
-    async with guarded(tmp_path, grace_s=0.3) as ward:
+    async with guarded(tmp_path, patience=Patience(0.3)) as ward:
         tree = ESCAPE.format(token=token).replace("wait\n", f"kill -9 $PPID; exec sleep {token}\n")
         end = await ward.run(tree)
         assert alive(token) == []
@@ -117,7 +117,7 @@ async def test_stopping_the_reaper_is_no_way_out(tmp_path: Path, mode: str) -> N
     if mode != "marker":
         pytest.skip("a tool cannot reach its reaper from inside a namespace")
     token = new_token()
-    async with guarded(tmp_path, grace_s=0.3) as ward:
+    async with guarded(tmp_path, patience=Patience(0.3)) as ward:
         call = await ward.sh(f"sleep 0.2; kill -STOP $PPID; exec sleep {token}")
         wait_until(lambda: alive(token), "the sleep")
         end = await call.stop()
@@ -127,7 +127,7 @@ async def test_stopping_the_reaper_is_no_way_out(tmp_path: Path, mode: str) -> N
 @pytest.mark.rule("E7")
 async def test_a_root_that_is_killed_from_outside_takes_its_tree_along(tmp_path: Path) -> None:
     token = new_token()
-    async with guarded(tmp_path, grace_s=0.3) as ward:
+    async with guarded(tmp_path, patience=Patience(0.3)) as ward:
         call = await ward.sh(ESCAPE.format(token=token))
         wait_until(lambda: len(alive(token)) == ESCAPED, "all of the tree")
         os.kill(call.pid, signal.SIGKILL)
@@ -202,7 +202,7 @@ async def test_one_turn_of_a_worker_can_be_killed_alone(tmp_path: Path) -> None:
 @pytest.mark.rule("E7")
 async def test_a_survivor_is_named_and_its_later_end_too(tmp_path: Path) -> None:
     token = new_token()
-    async with guarded(tmp_path, grace_s=0.2) as ward:
+    async with guarded(tmp_path, patience=Patience(0.2)) as ward:
         call = await ward.sh(f"sleep {token} & wait")
         wait_until(lambda: alive(token), "the sleep")
         [pid] = alive(token)

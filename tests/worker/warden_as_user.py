@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from sessions_app.worker.warden.census import kill_marked
+from sessions_app.worker.warden.shapes import Patience
 from tests.support.waiting import wait_until_async
 from tests.worker.wardens import ESCAPE, ESCAPED, alive, guarded, new_token
 
@@ -16,7 +17,7 @@ async def _started(token: str) -> bool:
 
 async def main() -> None:
     token = new_token()
-    async with guarded(Path(sys.argv[1]), grace_s=0.3) as ward:
+    async with guarded(Path(sys.argv[1]), patience=Patience(0.3)) as ward:
         call = await ward.sh("id -u; " + ESCAPE.format(token=token))
         await wait_until_async(lambda: _started(token), "the tree")
         end = await call.stop()

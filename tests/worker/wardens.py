@@ -31,6 +31,7 @@ wait
 """
 """One of every kind: a session of its own, a double fork, a deaf one, and one without marks, output or terminal."""
 ESCAPED = 4
+PATIENCE = Patience()
 
 
 @dataclass
@@ -75,8 +76,7 @@ async def guarded(
     database: str = NOWHERE,
     *,
     lease_s: float = 60,
-    grace_s: float = 1.0,
-    linger_s: float = 0.2,
+    patience: Patience = PATIENCE,
     poll_s: float = 1.0,
 ) -> AsyncIterator[Ward]:
     """A warden of an own worker id; closed at the end, so nothing of it outlives the test."""
@@ -89,7 +89,7 @@ async def guarded(
         on_marked=ward.marked.extend,
         on_gone=ward.gone.append,
         on_survivors_ended=ward.survivors_ended.append,
-        patience=Patience(grace_s, linger_s),
+        patience=patience,
         poll_s=poll_s,
     )
     try:

@@ -25,7 +25,14 @@ import { View, codePoints } from "./view.js";
 
 /** @typedef {import("./state.js").LogEvent} LogEvent */
 
-await ownTask(); // the browser has laid out what was served
+let toGo = location.hash; // asked for while nothing is drawn yet
+let goes = (/** @type {string} */ hash) => {
+  toGo = hash;
+};
+// Before the first await: what a notification asks for is told once the document is there, and only once.
+addEventListener("hashchange", () => goes(location.hash));
+navigator.serviceWorker?.addEventListener("message", ({ data }) => data?.go && goes(data.go));
+
 const boot = readJson("boot");
 /** @type {import("./state.js").State} */
 let state = boot.state;
@@ -87,7 +94,7 @@ const connection = new Connection({
 const sayForm = document.getElementById("say");
 const strip = new Strip({ title: byId("title"), state: byId("state"), paused: byId("paused"), connection: byId("connection"), announce: byId("announce") });
 const timeline = new Timeline({
-  place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"),
+  place: byId("line"), column: byId("timeline"), view, pill: /** @type {HTMLButtonElement} */ (byId("newer")), more: byId("older"), asks: byId("asks"),
   context: { readText, session, rules: view.rules, putInBox: sayForm && ((text, loop, files) => composer?.putIn(text, loop, usable(files))), retry: can("submit") ? (input) => attempt(() => call("POST", `/sessions/${session}/inputs/${input}/retry`)) : null }, onDrawn: drawAround, onEnd: () => pages.toLive(),
 });
 const pages = new Pages({
@@ -96,8 +103,8 @@ const pages = new Pages({
 const leaveDrawer = () => /** @type {HTMLDialogElement} */ (byId("drawer")).close();
 const side = new Side({ place: byId("turns"), session, jump: async (turn, seq, end) => {
   leaveDrawer();
-  await pages.jump(turn, seq);
-  if (end) timeline.showEnd(turn);
+  const arrived = await pages.jump(turn, seq);
+  if (arrived && end) timeline.showEnd(turn);
 } });
 const agents = new Agents({
   place: byId("agents"), list: byId("background"), can: you.can, kill: (call, turn) => command("kill", { call, turn }),
@@ -453,12 +460,6 @@ listenKeeping(session, { pinned: boot.session.pinned, archived: boot.session.arc
 listenKeys();
 listenDialogs(session, () => openDialog(/** @type {HTMLDialogElement} */ (byId("keys"))));
 if (new URLSearchParams(location.search).has("from")) sayForm?.querySelector("textarea")?.focus();
-let toGo = location.hash; // asked for while nothing is drawn yet
-let goes = (/** @type {string} */ hash) => {
-  toGo = hash;
-};
-addEventListener("hashchange", () => goes(location.hash));
-navigator.serviceWorker?.addEventListener("message", ({ data }) => data?.go && goes(data.go));
 await ownTask();
 drawAround();
 fitKeyboard();

@@ -49,22 +49,22 @@ export class Pages {
     this.timeline.toEnd();
   }
 
-  /** Show a turn, wherever it is. @param {string} turn @param {number} seq of its first event */
+  /** Show a turn, wherever it is. @param {string} turn @param {number} seq of its first event @returns {Promise<boolean>} false: somebody went elsewhere meanwhile */
   async jump(turn, seq) {
-    if (this.#first <= seq && this.#showTurn(turn)) return;
+    const trip = (this.trips += 1);
+    if (this.#first <= seq && this.#showTurn(turn)) return true;
     if (seq >= this.oldest) {
       this.#useLive(turn);
-      this.#showTurn(turn);
-      return;
+      return this.#showTurn(turn);
     }
-    const trip = (this.trips += 1);
     const [before, from] = await Promise.all([this.#read(`before=${seq}&limit=${PAGE / 4}&order=desc`), this.#read(`after=${seq - 1}&limit=${PAGE}`)]);
+    if (trip !== this.trips) return false;
     const events = [...before.reverse(), ...from];
     const part = this.live.part(events);
     await ownTask();
-    if (trip !== this.trips) return; // somebody went elsewhere meanwhile
-    this.#usePart(events, part, turn);
-    this.#showTurn(turn);
+    if (trip !== this.trips) return false;
+    this.#usePart(events, { part, turn });
+    return this.#showTurn(turn);
   }
 
   /** Show a turn of which no more is known than its id, also one of a sub-agent. @param {string} turn */
@@ -84,6 +84,7 @@ export class Pages {
 
   /** An agent's card stands in the newest part. @param {string} loop */
   showAgent(loop) {
+    this.trips += 1;
     if (this.events.length) this.#useLive();
     this.timeline.showAgent(loop);
   }
@@ -137,8 +138,8 @@ export class Pages {
     if (this.live.size > KEPT) this.oldest = this.live.keep(KEPT, this.readState(), this.oldest);
   }
 
-  /** @param {LogEvent[]} events @param {View} [part] made of them @param {string} [turn] the one that is wanted */
-  #usePart(events, part = this.live.part(events), turn = undefined) {
+  /** @param {LogEvent[]} events @param {{ part?: View, turn?: string }} [options] `part`: made of them already; `turn`: the one that is wanted */
+  #usePart(events, { part = this.live.part(events), turn } = {}) {
     this.events = events;
     this.#cut();
     this.timeline.use(part, false, turn);

@@ -3,7 +3,7 @@
  * frame than leaves room for a key or a press. Text the reader has scrolled up to stays where it is; at the end, it
  * follows.
  */
-import { byId, write } from "../dom.js";
+import { write } from "../dom.js";
 import { Blocks } from "./blocks.js";
 
 /** @typedef {import("./view.js").View} View */
@@ -15,16 +15,16 @@ const FRAME_MS = 30;
 export class Timeline {
   /**
    * @param {{ place: HTMLElement, column: HTMLElement, view: View, pill: HTMLButtonElement, more: HTMLElement,
-   *   context: import("./items.js").Context, onDrawn: () => void, onEnd: () => void }} options `onEnd`: somebody wants the newest
+   *   asks: HTMLElement, context: import("./items.js").Context, onDrawn: () => void, onEnd: () => void }} options `onEnd`: somebody wants the newest
    */
-  constructor({ place, column, view, pill, more, context, onDrawn, onEnd }) {
+  constructor({ place, column, view, pill, more, asks, context, onDrawn, onEnd }) {
     this.place = place;
     this.column = column;
     this.view = view;
     this.pill = pill;
     this.more = more;
     /** What is pinned at the end. */
-    this.asks = byId("asks");
+    this.asks = asks;
     this.blocks = new Blocks(context);
     this.onDrawn = onDrawn;
     /** The newest part is shown, whose end can be followed. */
@@ -291,7 +291,7 @@ export class Timeline {
 
   /** @param {() => void} change what is seen stays at its place, or follows the end */
   #keepingPlace(change) {
-    const anchor = this.atEnd || this.shown || this.wanted ? null : this.#anchor();
+    const anchor = this.atEnd || this.shown || this.wanted ? null : this.#anchor(); // what is wanted takes the place of what is in sight
     const before = anchor?.getBoundingClientRect().top || 0;
     change();
     if (this.atEnd) this.place.scrollTop = this.place.scrollHeight;
