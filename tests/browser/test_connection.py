@@ -10,6 +10,8 @@ from playwright.sync_api import Page, WebSocketRoute, expect
 
 from sessions_app import control
 from sessions_app.ids import new_id
+from sessions_app.models import Person
+from sessions_app.people.signin import make_link
 from tests.browser.screens import Screens, Stream, live, observe, texts
 from tests.doors.callers import token_of
 from tests.support.sockets import never_reads, was_cut
@@ -131,6 +133,43 @@ def test_a_draft_survives_a_reload_and_leaves_only_once_received(screens: Open) 
     context.set_offline(False)
     wait_until(lambda: world.events("InputQueued"), "the message")
     expect(page.locator("#say textarea")).to_have_value("")
+
+
+def test_whoever_signs_in_on_the_same_browser_finds_no_words_of_somebody_else(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    observe(world, "ben")
+    control.set_member(world.owner, world.session, new_id(), person="ben", role="owner")
+    context = opened.context("ana")
+    page = opened.look(context, f"/s/{world.session}")
+    live(page)
+    page.locator("#say textarea").fill("ana's own thought")
+    page.goto("about:blank")
+    for name, words in (("ben", ""), ("ana", "ana's own thought")):
+        page.goto(f"{opened.stack.url}{make_link(Person.objects.get(username=name))}")
+        page.goto(f"/s/{world.session}")
+        live(page)
+        expect(page.locator("#say textarea")).to_have_value(words)
+
+
+def test_what_one_page_sends_leaves_another_pages_draft(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    context = opened.context("ana")
+    one, two = (opened.look(context, f"/s/{world.session}") for _ in range(2))
+    for page, words in ((one, "the first page's"), (two, "the second page's")):
+        live(page)
+        page.locator("#say textarea").fill(words)
+    one.locator("#say textarea").press("Enter")
+    expect(one.locator("#say textarea")).to_have_value("")
+    two.reload()
+    live(two)
+    expect(two.locator("#say textarea")).to_have_value("the second page's")
+    two.locator("#say textarea").press("Enter")
+    expect(two.locator("#say textarea")).to_have_value("")
+    for page in (one, two):
+        page.reload()
+        live(page)
+        expect(page.locator("#say textarea")).to_have_value("")
+    assert len(world.events("InputQueued")) == 2
 
 
 @pytest.mark.rule("D9")

@@ -160,6 +160,32 @@ def test_a_change_of_who_takes_part_says_whom_to_those_who_may_know(screens: Ope
     expect(page.locator(".note").last).to_have_text("ana removed ben")
 
 
+def test_what_happens_while_an_answer_streams_stands_where_it_will_stand_for_those_who_come_later(
+    screens: Open,
+) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("look at it")
+    page = opened.session("ana", world)
+    thoughts, said = Stream(world, "reasoning"), Stream(world)
+    thoughts.say("First the form.")
+    said.say("I look at the ")
+    expect(page.locator(".step").last).to_contain_text("I look at the")
+    person("ben")
+    control.set_member(world.owner, world.session, new_id(), person="ben", role="observer")
+    expect(page.locator(".turn > .note")).to_have_text("ana made ben an observer")
+    said.say("old form.")
+    later = opened.session("ana", world)
+    expect(later.locator(".step").last).to_contain_text("old form.")
+    order = "() => [...document.querySelector('.turn').children].map((one) => one.className + one.id)"
+    assert page.evaluate(order) == later.evaluate(order)
+    world.answer("I look at the old form.")
+    expect(page.locator(".turn")).to_have_attribute("data-is", "done")
+    after = opened.session("ana", world)
+    expected = after.locator(".turn").inner_text()
+    for one in (page, later):
+        expect(one.locator(".turn")).to_have_text(expected, use_inner_text=True)
+
+
 def test_a_steer_that_replaced_a_planned_call_does_not_say_it_landed_after_it(screens: Open) -> None:
     opened, world = screens(), World.create("ana")
     world.start("run it")

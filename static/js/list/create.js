@@ -3,7 +3,7 @@ import { byId, el, fill, openDialog } from "../dom.js";
 import { Refused, call, commandId } from "../rest.js";
 
 const DEMONSTRATION = "Show me what you can do: run a few commands, change a file, and tell me what you are doing as you go.";
-const DRAFT = "steerweb:new-session";
+const DRAFT = `steerweb:new-session:${byId("list").dataset.me}`; // each person's own, whoever signs in here
 /** What is kept of the form until its session exists. */
 const KEPT = ["text", "model", "workspace", "instructions", "mode"];
 

@@ -28,16 +28,19 @@ const REPLACES = "Its next answer replaces the one it gives now";
 
 export class Composer {
   /**
-   * @param {{ form: HTMLFormElement, says: HTMLElement, connection: import("./socket.js").Connection, session: string,
+   * @param {{ form: HTMLFormElement, says: HTMLElement, connection: import("./socket.js").Connection, session: string, you: string,
    *   readState: () => State, view: import("./view.js").View }} options
    */
-  constructor({ form, says, connection, session, readState, view }) {
+  constructor({ form, says, connection, session, you, readState, view }) {
     this.form = form;
     this.says = says;
     this.connection = connection;
     this.readState = readState;
     this.view = view;
-    this.key = `steerweb:draft:${session}`;
+    /** Somebody else who signs in here finds no words that were not theirs. */
+    this.key = `steerweb:draft:${you}:${session}`;
+    /** What this page has put into the store that all pages share. @type {string | null} */
+    this.kept = null;
     this.box = /** @type {HTMLTextAreaElement} */ (form.querySelector("textarea"));
     this.sendButton = /** @type {HTMLButtonElement} */ (form.querySelector(".send"));
     this.ways = /** @type {HTMLElement} */ (form.querySelector(".ways"));
@@ -399,10 +402,11 @@ export class Composer {
     this.box.style.setProperty("height", `${this.box.scrollHeight}px`);
   }
 
-  /** @returns {Draft} */
+  /** This page's own, over a reload too; a new page has what was written last. @returns {Draft} */
   #readDraft() {
     try {
-      const draft = JSON.parse(localStorage.getItem(this.key) || "null");
+      this.kept = localStorage.getItem(this.key);
+      const draft = JSON.parse(sessionStorage.getItem(this.key) || this.kept || "null");
       if (!draft || typeof draft.text !== "string") return { text: "" };
       return { ...draft, files: Array.isArray(draft.files) ? draft.files : [] };
     } catch {
@@ -413,9 +417,14 @@ export class Composer {
   /** @param {Draft} draft */
   #writeDraft(draft) {
     this.draft = draft;
+    const kept = draft.text || draft.files?.length ? JSON.stringify(draft) : null;
     try {
-      if (draft.text || draft.files?.length) localStorage.setItem(this.key, JSON.stringify(draft));
-      else localStorage.removeItem(this.key);
+      if (kept) [sessionStorage, localStorage].forEach((store) => store.setItem(this.key, kept));
+      else {
+        sessionStorage.removeItem(this.key);
+        if (localStorage.getItem(this.key) === this.kept) localStorage.removeItem(this.key); // else it is another page's
+      }
+      this.kept = kept;
     } catch {
       // Storage that is full or forbidden costs only the draft's survival of a reload.
     }

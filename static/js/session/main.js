@@ -144,7 +144,7 @@ const approvals = new Approvals({
   place: byId("asks"), mayAnswer: can("resolve"), connection, view, context: { readText, session, rules: view.rules, putInBox: null, retry: null },
   show: () => pages.toLive(), tell, keep: (text) => Boolean(composer?.giveBack(text)), leave: () => byId("line").focus({ preventScroll: true }),
 });
-const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, readState: () => state, view });
+const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, you: you.id, readState: () => state, view });
 const stop = stopForm && new Stop({
   form: /** @type {HTMLFormElement} */ (stopForm), place: byId("stop-says"), connection, session, readState: () => state, takeText: () => composer?.takeText() || null,
 });

@@ -237,7 +237,8 @@ export class View {
   }
 
   /**
-   * Add or change one item of a turn; it keeps its place.
+   * Add or change one item of a turn; it keeps its place. What streams is not in the log yet: whatever the log says
+   * meanwhile stands before it, as for those who come later.
    * @param {TurnView} turn @param {string} key @param {string} kind @param {Record<string, any>} values
    * @returns {Item}
    */
@@ -246,7 +247,8 @@ export class View {
     if (!item) {
       item = { key, kind, stamp: 0 };
       turn.keys.set(key, item);
-      turn.items.push(item);
+      const streams = values.live ? -1 : turn.items.findIndex((each) => each.live && each.kind !== "tool");
+      turn.items.splice(streams === -1 ? turn.items.length : streams, 0, item);
     }
     Object.assign(item, values, { kind, stamp: stamp() });
     return item;
