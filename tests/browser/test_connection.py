@@ -135,6 +135,35 @@ def test_a_draft_survives_a_reload_and_leaves_only_once_received(screens: Open) 
     expect(page.locator("#say textarea")).to_have_value("")
 
 
+@pytest.mark.parametrize("received", [False, True])
+def test_what_was_on_its_way_when_its_page_was_left_is_not_lost_and_not_sent_twice(
+    screens: Open, received: bool
+) -> None:
+    opened, world = screens(), World.create("ana")
+    context = opened.context("ana")
+    page = opened.look(context, f"/s/{world.session}")
+    live(page)
+    page.locator("#say textarea").fill("only once, please")
+    context.set_offline(True)
+    expect(page.locator("#connection")).to_have_text("Offline")
+    page.locator("#say textarea").press("Enter")
+    expect(page.locator("#says")).to_contain_text("Not received yet")
+    id = page.evaluate("() => JSON.parse(Object.values(localStorage).find((one) => one.includes('only once'))).id")
+    page.goto("about:blank")
+    context.set_offline(False)
+    if received:
+        control.submit(world.owner, world.session, id, text="only once, please")
+    page.goto(f"/s/{world.session}")
+    live(page)
+    if not received:
+        expect(page.locator("#say textarea")).to_have_value("only once, please")
+        expect(page.locator("#says")).to_contain_text("Send it again: it is never taken twice.")
+        page.locator("#say textarea").press("Enter")
+    expect(page.locator("#say textarea")).to_have_value("")
+    expect(page.locator("#waiting .chip")).to_have_count(1)
+    assert [event.cause for event in world.events("InputQueued")] == [id]
+
+
 def test_whoever_signs_in_on_the_same_browser_finds_no_words_of_somebody_else(screens: Open) -> None:
     opened, world = screens(), World.create("ana")
     observe(world, "ben")

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from sessions_app import control
 from sessions_app.ids import new_id
-from tests.browser.screens import SIZES, Screens, live
+from tests.browser.screens import SIZES, Screens, live, observe
 from tests.support.waiting import wait_until
 from tests.support.world import World
 
@@ -54,6 +54,32 @@ def busy() -> World:
 
 def fits(page: Page, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width, page.url
+
+
+CUT = """() => [...document.querySelectorAll("#state > *, #watching > *, #connection")].filter((one) => {
+  const all = document.createRange();
+  all.selectNodeContents(one);
+  return one.checkVisibility() && all.getBoundingClientRect().width > one.getBoundingClientRect().width + 0.01;
+}).map((one) => one.outerHTML.slice(0, 200))"""
+HIGH = "() => document.querySelector('.app > .strip').getBoundingClientRect().height"
+
+
+@pytest.mark.usefixtures("database", "redis_url")
+def test_what_runs_stands_whole_in_the_strip_whatever_the_title_and_the_width(screens: Callable[..., Screens]) -> None:
+    opened, world = screens(), busy()
+    observe(world, "kim")
+    page = opened.session("ana", world)
+    opened.session("kim", world)
+    expect(page.locator("#watching")).to_contain_text("2")
+    for width in (1440, 1280, 1101, 1100, 900, 844, 820, 760, 721):
+        page.set_viewport_size({"width": width, "height": 800})
+        for offline in (False, True):
+            page.context.set_offline(offline)
+            expect(page.locator("#connection")).to_have_text("Offline" if offline else "Live")
+            assert page.evaluate(CUT) == [], (width, offline)
+            assert page.evaluate(HIGH) < 64, (width, offline)
+            fits(page, width)
+    page.context.set_offline(False)
 
 
 @pytest.mark.usefixtures("database", "redis_url")

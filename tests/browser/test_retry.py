@@ -76,10 +76,14 @@ def test_one_stop_has_one_time_everywhere_and_a_page_that_was_signed_out_says_so
     expect(time).to_have_attribute("datetime", re.compile(f"^{at[:23]}"))
     second = opened.look(context, f"/interruptions/{world.turn}")
     expect(second.locator(".rule.stopped time")).to_have_attribute("datetime", re.compile(f"^{at[:23]}"))
+    page.locator("#say textarea").fill("what I was about to say")
     second.goto("/devices")
     second.get_by_role("button", name="Sign out everywhere").click()
     expect(page.locator("#trouble")).to_contain_text("This device was signed out.")
     expect(page.locator("#trouble").get_by_role("link", name="Sign in again")).to_be_visible()
+    expect(page.locator("#say textarea")).to_have_value("what I was about to say")
+    expect(page.locator("#say textarea")).not_to_be_editable()
+    expect(page.locator("#stop button:visible, #say button:visible")).to_have_count(0)
 
 
 def test_on_a_phone_the_receipt_is_one_line_once_everything_has_ended(screens: Open) -> None:

@@ -269,6 +269,14 @@ export class Composer {
     return (!words || this.#holds(words)) && files.every((file) => ids.includes(file.id));
   }
 
+  /** What was on its way when its page was left: the log may say that it came. @param {import("./state.js").LogEvent[]} events */
+  begin(events) {
+    const { id } = this.draft;
+    if (!id) return;
+    if (events.some((event) => event.cause === id)) this.#received();
+    else this.#tell("This was on its way when its page was left. Send it again: it is never taken twice.", true);
+  }
+
   /** An event says that this command was carried out. @param {string | null} cause */
   seen(cause) {
     if (cause && cause === this.draft.id && !this.flying) this.#received();

@@ -87,6 +87,7 @@ const connection = new Connection({
     drawAround();
     setTimeout(drawAround, 1_100);
     if (status === "signed_out") void forget();
+    if (ENDED[status]) leaveDock();
     if (ENDED[status]) fill(byId("trouble"), el("div", { class: "warn", role: "alert" }, el("span", {}, ENDED[status], " ", status === "signed_out" && el("a", { href: `/signin/?next=${encodeURIComponent(location.pathname)}` }, "Sign in again"))));
   },
 });
@@ -145,6 +146,7 @@ const approvals = new Approvals({
   show: () => pages.toLive(), tell, keep: (text) => Boolean(composer?.giveBack(text)), leave: () => byId("line").focus({ preventScroll: true }),
 });
 const composer = sayForm && new Composer({ form: /** @type {HTMLFormElement} */ (sayForm), says: byId("says"), connection, session, you: you.id, readState: () => state, view });
+composer?.begin(boot.events);
 const stop = stopForm && new Stop({
   form: /** @type {HTMLFormElement} */ (stopForm), place: byId("stop-says"), connection, session, readState: () => state, takeText: () => composer?.takeText() || null,
 });
@@ -286,6 +288,13 @@ function drawWhileOpen(open) {
     if (!(element instanceof HTMLDialogElement)) element.hidden = !open;
     else if (!open) element.close();
   }
+}
+
+/** Nothing can be sent or stopped from here any more: what is in the box stays to be read and copied. */
+function leaveDock() {
+  for (const gone of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#stop, #say .ways, #say button"))) gone.hidden = true;
+  const box = sayForm?.querySelector("textarea");
+  if (box) box.readOnly = true;
 }
 
 /** The first paused message goes on; the others stay. */
