@@ -98,6 +98,11 @@ def plain(text: str) -> str:
     return _TURNING.sub("", text)
 
 
+def laid_open(text: str) -> str:
+    """What somebody may be asked to allow: those characters seen, as what stands there is not what would run."""
+    return _TURNING.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
 def start_of(text: str, most: int = 120) -> str:
     """The start of a message on one line."""
     line = " ".join(text[: most * 4].split())
@@ -252,6 +257,10 @@ def stopped_by(data: Mapping[str, Any], actor: Mapping[str, Any] | None) -> str:
 
 def call_line(tool: str, arguments: Any) -> str:
     """A call in one line, as one would type it."""
+    return laid_open(_line_of_call(tool, arguments))
+
+
+def _line_of_call(tool: str, arguments: Any) -> str:
     values = arguments if isinstance(arguments, dict) else {}
     if values.get("erased"):
         return f"{tool} (erased)"
@@ -268,6 +277,10 @@ def call_line(tool: str, arguments: Any) -> str:
 
 def call_in_full(tool: str, arguments: Any) -> str:
     """What a change would write, in full; empty where the line says it all."""
+    return laid_open(_full_of_call(tool, arguments))
+
+
+def _full_of_call(tool: str, arguments: Any) -> str:
     values = arguments if isinstance(arguments, dict) else {}
     if tool == "write_file" and isinstance(values.get("content"), str):
         return str(values["content"])
@@ -300,11 +313,12 @@ def rule_words(rule: Mapping[str, Any]) -> tuple[str, str]:
     value = rule["value"]
     if not isinstance(value, str):
         return "nothing any more, its words were erased", ""
+    shown = laid_open(value)
     if rule["kind"] == "command":
-        return "exactly the command", value
+        return "exactly the command", shown
     if rule["kind"] == "command_prefix":
-        return "every command that begins with", value
-    return ("changes below" if value.endswith("/") else "changes to"), value
+        return "every command that begins with", shown
+    return ("changes below" if value.endswith("/") else "changes to"), shown
 
 
 def answer_words(event: Mapping[str, Any]) -> str:

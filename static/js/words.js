@@ -10,6 +10,9 @@ const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 /** A name, title or line without them, for places that hold text alone: a window's title, a label. @param {string} text */
 export const plain = (text) => text.replace(TURNING, "");
 
+/** What somebody may be asked to allow: they see them, as what stands there is not what would run. @param {string} text */
+export const laidOpen = (text) => text.replace(TURNING, (one) => `<U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
+
 /** The same inside a sentence: marked, so that it is set apart wherever the sentence is written. @param {string} text */
 export const apart = (text) => `\u2068${plain(text)}\u2069`;
 
@@ -146,6 +149,11 @@ export const thing = (tool) => THING[tool] || "tool call";
  * @param {any} args an object, or `{erased: true}`
  */
 export function callLine(tool, args) {
+  return laidOpen(lineOfCall(tool, args));
+}
+
+/** @param {string} tool @param {any} args @returns {string} */
+function lineOfCall(tool, args) {
   const value = args && typeof args === "object" ? args : {};
   if (value.erased) return `${tool} (erased)`;
   if (tool === "shell" && typeof value.command === "string") return value.command;
@@ -217,6 +225,11 @@ export const endedWith = (cause) => ENDED_WITH[cause] || "";
  * @returns {string} empty where the line says it all
  */
 export function callInFull(tool, args) {
+  return laidOpen(fullOfCall(tool, args));
+}
+
+/** @param {string} tool @param {any} args @returns {string} */
+function fullOfCall(tool, args) {
   if (!args || typeof args !== "object" || args.erased) return "";
   const line = callLine(tool, args);
   if (tool === "delegate") return ""; // its task stands in its own timeline
@@ -308,9 +321,9 @@ export const modeWords = (mode) => MODES[mode] || mode;
 /** A standing answer: the words, and the code they end with. @param {Rule} rule @returns {[string, string]} */
 export function ruleWords({ kind, value }) {
   if (typeof value !== "string") return ["nothing any more, its words were erased", ""];
-  if (kind === "command") return ["exactly the command", value];
-  if (kind === "command_prefix") return ["every command that begins with", value];
-  return [value.endsWith("/") ? "changes below" : "changes to", value];
+  if (kind === "command") return ["exactly the command", laidOpen(value)];
+  if (kind === "command_prefix") return ["every command that begins with", laidOpen(value)];
+  return [value.endsWith("/") ? "changes below" : "changes to", laidOpen(value)];
 }
 
 /** The same inside a sentence. @param {Rule} rule */

@@ -45,6 +45,21 @@ def decisions(world: World) -> list[str]:
     return [event.data["decision"] for event in world.events("GateResolved")]
 
 
+@pytest.mark.rule("H1")
+def test_what_turns_the_text_after_it_is_seen_by_whoever_is_asked(screens: Open) -> None:
+    """A command must read as it would run (U+202E and its kin make it look like another one)."""
+    opened, world = screens(), World.create("ana")
+    world.ask(command="git push origin \u202eniam\u202c")
+    seen = "git push origin <U+202E>niam<U+202C>"
+    page = opened.session("ana", world)
+    expect(card(page).locator("code").first).to_have_text(seen)
+    expect(page.locator(".tool > header code")).to_have_text(seen)
+    press(page, "exactly this command")
+    expect(page.locator("#rules")).to_contain_text(seen)
+    served = opened.context("ana", java_script_enabled=False)
+    expect(opened.look(served, f"/s/{world.session}").locator(".tool > header code")).to_have_text(seen)
+
+
 def hold_answers(page: Page) -> list[str]:
     """A connection that takes answers and does not deliver them; what it took."""
     held: list[str] = []

@@ -1,6 +1,6 @@
 /** What a change takes away and adds, line by line, from the words of the call itself: `edit_file` and `write_file`. */
 import { button, el } from "../dom.js";
-import { count as countOf } from "../words.js";
+import { count as countOf, laidOpen } from "../words.js";
 
 /** @typedef {{ is: "same" | "gone" | "new", text: string }} Row */
 
@@ -150,5 +150,5 @@ function fold(what, act) {
 
 /** @param {Row} row */
 function drawRow({ is, text }) {
-  return el(is === "new" ? "ins" : is === "gone" ? "del" : "span", { class: "row-line" }, `${text}\n`);
+  return el(is === "new" ? "ins" : is === "gone" ? "del" : "span", { class: "row-line" }, `${laidOpen(text)}\n`);
 }
