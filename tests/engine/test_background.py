@@ -55,7 +55,8 @@ def test_whoever_kills_it_is_who_ended_it() -> None:
     assert ended.actor == BEN
     assert ended.cause == memory.events("KillRequested")[-1].cause
     assert memory.loop.background == ()
-    assert memory.refused(c.KillProcesses("a")).code == "not_found"
+    refused = memory.refused(c.KillProcesses("a"))
+    assert (refused.code, refused.data) == ("not_found", {"call": "a"})
     check(memory)
 
 
@@ -158,7 +159,8 @@ def test_an_end_that_is_told_too_early_is_tried_again_and_one_that_is_not_known_
     memory.plan("a")
     memory.call("a")
     early = c.BackgroundEnded(turn, LOOP, "a", SERVER)
-    assert memory.refused(early, WORKER).code == "unavailable"
+    refused = memory.refused(early, WORKER)
+    assert (refused.code, refused.retry_after) == ("unavailable", 0.5)
     memory.settle("a")
     assert memory.refused(early, WORKER).code == "stale"
 
@@ -207,7 +209,7 @@ def test_calls_of_one_id_are_told_apart_by_their_turns() -> None:
     memory.call("a")
     memory.settle("a", processes=KEPT)
     first, second = (each.turn for each in memory.loop.background)
-    assert memory.refused(c.KillProcesses("a")).data["turns"] == sorted([first, second])
+    assert memory.refused(c.KillProcesses("a")).data == {"field": "turn", "turns": sorted([first, second])}
     memory.do(c.KillProcesses("a", second), ANA)
     assert [each.killer is None for each in memory.loop.background] == [True, False]
 
@@ -356,3 +358,13 @@ def test_a_revoked_keeping_comes_to_nothing_where_nothing_is_left() -> None:
     memory.end()
     assert (len(memory.events("KeepRevoked")), memory.events("KillRequested"), memory.loop.background) == (1, [], ())
     check(memory)
+
+
+@pytest.mark.rule("E13", "A5")
+def test_what_ended_it_is_said_only_where_nobody_had_asked_for_its_end() -> None:
+    unasked, asked = serving(), serving()
+    asked.do(c.KillProcesses("a"), BEN)
+    for memory in (unasked, asked):
+        gone(memory, why="worker_lost")
+    assert unasked.data("ProcessesEnded")[-1]["why"] == "worker_lost"
+    assert "why" not in asked.data("ProcessesEnded")[-1]

@@ -925,3 +925,68 @@ def test_a_steer_that_names_a_delegate_s_turn_needs_no_loop_beside_it() -> None:
     memory.end()
     assert memory.refused(c.SendSteer("x", "left", turn=turn)).code == "turn_mismatch"
     check(memory)
+
+
+@pytest.mark.rule("G4")
+def test_a_delegate_starts_none_where_the_turn_above_it_may_have_no_more() -> None:
+    memory = Memory()
+    memory.do(c.ChangeLoop(None, limits={"delegates": 1}), ANA)
+    memory.start()
+    memory.plan_delegates("a")
+    memory.at = memory.delegate("a")
+    memory.resume()
+    memory.plan_delegates("c")
+    assert (memory.turn.delegates, memory.delegate("c")) == (0, "settled")
+    assert memory.data("ToolSettled")[-1]["code"] == "delegate_limit"
+
+
+@pytest.mark.rule("E3", "E12", "G3")
+@pytest.mark.parametrize("named", ["loop", "turn"])
+def test_what_joins_names_the_stop_of_the_agent_it_is_sent_to(named: str) -> None:
+    memory, (_, child) = family()
+    memory.do(c.Interrupt("of the child", child), BEN)
+    memory.do(c.Interrupt("of all"), BEN)
+    loop, turn = (child, None) if named == "loop" else (None, memory.turn.id)
+    assert memory.stop(loop=loop, turn=turn, then=c.Then("i-then", "the other folder"))["joined"]
+    queued = memory.events("InputQueued")[-1]
+    assert (queued.loop, queued.data["request"]) == (child, "of the child")
+
+
+@pytest.mark.rule("B7", "G1", "H1")
+def test_a_gate_that_opens_beside_a_delegate_does_not_make_the_wait_any_shorter() -> None:
+    memory = Memory()
+    memory.mode("ask")
+    memory.start()
+    memory.plan_delegates("a", "b")
+    child, turn = memory.delegate("a"), memory.turn
+    memory.now_ms += 3600 * 1000  # nobody takes it
+    second = c.StartTool(
+        turn.id, turn.epoch, turn.step, "b", {}, c.Effect("command", "git push"), "g", child=c.Child("l", "i", "look")
+    )
+    assert memory.do(second, WORKER).receipt["outcome"] == "asked"
+    memory.now_ms += 3600 * 1000  # nobody answers
+    memory.resolve("g", "deny")
+    memory.do(second, WORKER)
+    memory.at = child
+    memory.resume()
+    memory.answer()
+    memory.at = LOOP
+    left_ms = memory.begin()["left_ms"]
+    assert 3.9 * 3600 * 1000 < left_ms <= 4 * 3600 * 1000
+    check(memory)
+
+
+@pytest.mark.rule("G3", "B4")
+def test_what_is_taken_back_elsewhere_closes_no_delegate() -> None:
+    memory = Memory()
+    memory.start()
+    more = memory.submit("more")
+    memory.plan_delegates("a", "b")
+    working, waiting = memory.delegate("a"), memory.delegate("b")
+    memory.at = working
+    memory.resume()
+    before = len(memory.log)
+    memory.do(c.RetractInput(more), ANA)
+    assert memory.types(before) == ["InputCancelled"]
+    assert [memory.state.loops[each].status for each in (working, waiting)] == ["running", "idle"]
+    check(memory)

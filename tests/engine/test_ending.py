@@ -223,7 +223,8 @@ def test_a_survivor_s_end_waits_for_the_settlement_that_names_it() -> None:
     memory.plan("a")
     memory.call("a")
     early = c.SurvivorsEnded(memory.turn.id, LOOP, "a", SURVIVOR["surviving"])
-    assert memory.refused(early).code == "unavailable", "its worker says it again"
+    refused = memory.refused(early)
+    assert (refused.code, refused.retry_after) == ("unavailable", 0.5), "its worker says it again"
     memory.settle("a", processes=SURVIVOR)
     memory.do(early)
     memory.begin()

@@ -30,5 +30,6 @@ def test_an_error_says_what_a_program_and_what_a_person_needs() -> None:
     assert (error.code, error.status, error.detail, error.retry_after, error.data) == (
         "rate_limited", 429, "Too fast.", 1.5, {"limit": 10},
     )  # fmt: skip
+    assert str(error) == "rate_limited: Too fast.", "as a log shows it"
     with pytest.raises(KeyError):
         Refused("made_up", "There is no such code.")

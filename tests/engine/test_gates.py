@@ -55,7 +55,8 @@ def test_an_allowed_call_runs_once_and_a_late_answer_finds_no_gate() -> None:
     gate = memory.ask()
     assert memory.call("a", PUSH) == {"marked": False, "outcome": "asked", "gate": gate}, "it is the same question"
     assert memory.resolve(gate) == {"gate": gate, "decision": "allow"}
-    assert memory.refused(c.Resolve(gate, "deny"), BEN).code == "gate_not_found"
+    late = memory.refused(c.Resolve(gate, "deny"), BEN)
+    assert (late.code, late.data) == ("gate_not_found", {"gate": gate})
     assert memory.call("a", PUSH)["outcome"] == "started"
     memory.settle("a")
     memory.ask("b")
@@ -128,7 +129,8 @@ def test_a_stop_at_a_gate_closes_it_and_a_late_answer_is_calm(answer: str) -> No
     memory.stop(BEN)
     assert memory.data("InterruptRequested")[0]["phases"] == {memory.turn.id: "gate"}
     if answer == "before":
-        assert memory.refused(c.Resolve(gate, "allow")).code == "gate_closed", "the mark came first"
+        refused = memory.refused(c.Resolve(gate, "allow"))
+        assert (refused.code, refused.data) == ("gate_closed", {"gate": gate}), "the mark came first"
     memory.end()
     assert memory.types(before) == [
         "InterruptRequested", "GateClosed", "ToolSettled", "ToolSettled", "TurnInterrupted", "LoopIdle", "SessionIdle",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sessions_app.engine import commands as c
+from sessions_app.engine.decide.inputs import title_from
 from sessions_app.engine.limits import FAILED_KEPT
 from sessions_app.engine.transcript import Transcript
 from tests.engine.harness import ANA, BEN, BOT, LOOP, Memory
@@ -217,7 +218,8 @@ def test_a_release_of_what_does_not_wait_is_refused_whole() -> None:
     one = memory.submit()
     memory.stop(queue="hold")
     assert memory.refused(c.Release(inputs=[one, "gone"])).data == {"inputs": ["gone"]}
-    assert memory.refused(c.Release(steers=["gone"])).code == "steer_not_found"
+    refused = memory.refused(c.Release(steers=["lost", "gone"]))
+    assert (refused.code, refused.data) == ("steer_not_found", {"steers": ["gone", "lost"]})
     assert memory.inbox == [f"-{one}"]
 
 
@@ -319,6 +321,10 @@ def test_a_turn_that_failed_before_its_first_step_leaves_its_message_out_and_off
     transcript.feed(memory.log)
     assert [str(getattr(entry, "text", "")) for entry in transcript.entries] == ["first", "one"]
     assert memory.do(c.Retry(failed, "again"), ANA).receipt == {"input": "again", "position": 0}
+    assert memory.data("InputQueued")[-1] == {
+        "input": "again", "text": "asked in vain", "agency": "human", "delivery": "queue", "position": 0,
+        "retries": failed, "author": {"kind": "person", "id": "b", "name": "Ben"},
+    }  # fmt: skip
     assert memory.inbox == ["again", f"-{waiting}"]
     assert memory.refused(c.Retry(failed, "twice")).code == "input_not_found"
     memory.resume()
@@ -375,3 +381,18 @@ def test_of_many_that_failed_the_newest_may_be_tried_again() -> None:
         memory.fail()
     assert [entry.id for entry in memory.loop.failed] == ids[1:]
     check(memory)
+
+
+@pytest.mark.rule("B1")
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("\n  Make   it\tblue \nand green", "Make it blue"),
+        ("x" * 70, "x" * 70),
+        ("x" * 71, "x" * 70 + " …"),
+        ("one two " + "x" * 70, "one two …"),
+        ("one " + "x" * 65 + " three", "one " + "x" * 65 + " …"),
+    ],
+)
+def test_a_title_is_the_first_line_of_a_message_cut_at_its_last_word(text: str, title: str) -> None:
+    assert title_from(text) == title

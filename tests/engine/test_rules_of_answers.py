@@ -41,7 +41,7 @@ def test_what_is_offered_for_a_command(command: str, offered: list[str]) -> None
         "time ls", "xargs ls", "find . -name x", "tar cf x y", "rg --pre sh x", "pip install x", "ssh host ls",
         # a file of that name, and options that name a program
         "./git status", "'git status'", "~/git status", "git push --receive-pack=x", "git push --rece x",
-        "git push --exe x", "git push '--exec=x'", "git fetch --upload-pack x",
+        "git push --exe x", "git push --e x", "git push '--exec=x'", "git fetch --upload-pack x",
     ],
 )  # fmt: skip
 def test_of_what_may_run_another_program_only_the_command_itself_is_offered(command: str) -> None:

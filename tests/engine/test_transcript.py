@@ -502,3 +502,41 @@ def test_the_log_of_these_tests_has_no_event_before_the_first_and_none_behind_th
     for seq in (0, -1, len(memory.log) + 1):
         with pytest.raises(LookupError):
             memory.payload(seq)
+
+
+@pytest.mark.rule("C4", "G3")
+def test_a_delegate_s_result_says_itself_what_ended_it_and_one_without_a_word_what_ended_its_turn() -> None:
+    memory = Memory()
+    memory.start()
+    planned = tuple(c.PlannedCall(call, "delegate", {"task": call}) for call in ("a", "b"))
+    memory.answer("", calls=(*planned, c.PlannedCall("x", "shell", {"command": "ls"})))
+    for call in ("a", "b"):
+        memory.at = LOOP
+        memory.at = memory.delegate(call)
+        memory.resume()
+        if call == "a":
+            memory.stop(BEN, loop=memory.at)
+            memory.end()
+        else:
+            memory.end(cause="worker_shutdown")
+    memory.at = LOOP
+    memory.end("sweep", cause="worker_lost")
+    told = Transcript()
+    told.feed(event for event in memory.log if event.loop in (None, LOOP))
+    stopped, silent, _ = (entry.text for entry in told.entries if isinstance(entry, ResultEntry))
+    assert "then ended by a stop before" in stopped and stopped.endswith("Ben stopped the delegate.")
+    assert "then ended because the process that ran it died before" in silent
+
+
+@pytest.mark.rule("C3", "C4")
+def test_a_call_cut_short_says_what_ended_it_where_it_is_the_last_and_its_reply_the_first() -> None:
+    memory = Memory()
+    memory.start()
+    before = len(memory.log)
+    memory.plan("a")
+    memory.call("a")
+    memory.end(cause="worker_lost", settlements={"a": c.Settlement("interrupted", "half")})
+    told = Transcript()
+    told.feed(memory.log[before:])
+    assert isinstance(told.entries[-1], ResultEntry) and len(told.entries) == 2
+    assert "then ended because the process that ran it died before" in told.entries[-1].text
