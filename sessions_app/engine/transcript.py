@@ -16,6 +16,8 @@ from sessions_app.engine.transcript_types import AssistantEntry, Call, Entry, Re
 
 ERASED: Final = "[erased]"
 BY_A_STOP: Final = "by a stop"
+WITH_ITS_PARENT: Final = "It ended with the turn that had delegated it."
+"""What a delegate says that ended for no reason of its own."""
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 _WORDING: Final[Mapping[str, str]] = {
@@ -136,14 +138,14 @@ class Transcript:
     def _on_tool_settled(self, event: Event) -> None:
         call = next(call for call in self._calls if call.id == event.data["call"])
         self._results[call.id] = ResultEntry(call.id, call.tool, result_text(event.data), event.data["outcome"])
-        if event.data["outcome"] == "interrupted" and (call.tool != "delegate" or not event.data["output"]):
-            self._cut[call.id] = event.data  # a delegate's says itself what ended it
+        own = call.tool == "delegate" and event.data["output"] not in ("", WITH_ITS_PARENT)
+        if event.data["outcome"] == "interrupted" and not own:
+            self._cut[call.id] = event.data  # one of a delegate's own says itself what ended it
         if len(self._results) == len(self._calls):
             self.entries += [self._results[planned.id] for planned in self._calls]
             self._calls = ()
 
     def _on_step_done(self, event: Event) -> None:
-        self._cut = {}
         text = event.data.get("text")
         if text is not None:
             self.entries.append(AssistantEntry(_words(text)))

@@ -540,3 +540,22 @@ def test_a_call_cut_short_says_what_ended_it_where_it_is_the_last_and_its_reply_
     told.feed(memory.log[before:])
     assert isinstance(told.entries[-1], ResultEntry) and len(told.entries) == 2
     assert "then ended because the process that ran it died before" in told.entries[-1].text
+
+
+@pytest.mark.rule("C4", "G3")
+def test_where_the_end_of_a_turn_settles_its_last_delegates_nobody_is_told_of_a_stop_that_was_none() -> None:
+    memory = Memory()
+    memory.start()
+    memory.answer("", calls=tuple(c.PlannedCall(call, "delegate", {"task": call}) for call in ("a", "b")))
+    child = memory.delegate("a")
+    memory.delegate("b")
+    memory.at = child
+    memory.resume()
+    memory.end(cause="worker_shutdown")
+    memory.at = LOOP
+    memory.end("sweep", cause="worker_lost")
+    told = Transcript()
+    told.feed(event for event in memory.log if event.loop in (None, LOOP))
+    results = [entry.text for entry in told.entries if isinstance(entry, ResultEntry)]
+    assert len(results) == 2
+    assert all("then ended because the process that ran it died before" in text for text in results), results

@@ -15,9 +15,10 @@ from sessions_app.engine.decide.context import Context, Decision
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.fates import Aftermath, Column, fates, held_note, outlived, return_all, survivors
 from sessions_app.engine.decide.gates import closed, open_gates
-from sessions_app.engine.decide.settling import WITH_ITS_PARENT, settle, settled, unsettled
+from sessions_app.engine.decide.settling import settle, settled, unsettled
 from sessions_app.engine.events import Draft
 from sessions_app.engine.state import Loop, Request, State, Turn, add_usage, final_costs
+from sessions_app.engine.transcript import WITH_ITS_PARENT
 
 
 def holding(state: State, turn: Turn, context: Context) -> dict[str, Any]:

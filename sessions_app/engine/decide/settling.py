@@ -9,10 +9,10 @@ from sessions_app.engine.commands import Settlement
 from sessions_app.engine.decide.context import Context
 from sessions_app.engine.events import Draft
 from sessions_app.engine.state import Background, Call, Loop, State, Turn
+from sessions_app.engine.transcript import WITH_ITS_PARENT
 
 NOT_RUN_URGENT = "Not run: a person's urgent message came first."
 FORBIDDEN = "Not run: this agent may only read and plan in this step."
-WITH_ITS_PARENT = "It ended with the turn that had delegated it."
 
 
 def settled(state: State, loop: Loop, turn: Turn, call: Call, settlement: Settlement) -> list[Draft]:
