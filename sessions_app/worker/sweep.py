@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol
 
 import psycopg
 from psycopg import Cursor
@@ -22,7 +22,7 @@ from sessions_app.keys import stored
 from sessions_app.log import db, files, phases, read, search, stream
 from sessions_app.log.db import Row
 from sessions_app.worker import lost
-from sessions_app.worker.lost import LeftProcesses, LostTurn
+from sessions_app.worker.lost import LeftProcesses, LostTurn, T
 from sessions_app.worker.place import place
 from sessions_app.worker.warden.census import is_there, kill_marked
 
@@ -38,7 +38,6 @@ JUMP_S: Final = 5.0
 """By how much the database's clock may run apart from a process's between two looks before it counts as set anew."""
 STREAM_DAYS: Final = 3
 _log = logging.getLogger(__name__)
-L = TypeVar("L", LostTurn, LeftProcesses)
 
 _REPORTS: Final = """SELECT call, processes, output FROM warden_report
     WHERE worker = %(worker)s::uuid AND (turn IS NULL OR turn = %(turn)s::uuid AND """
@@ -120,7 +119,7 @@ class Sweep:
             found = lost.look(cur, self._place, None if self._host is None else self._host.id)
         now = time.monotonic()  # after the answers: the time they took is part of a gap
         # Asked before anything takes its time: what the host has by then is not what it had forgotten.
-        forgotten = [] if self._host is None else [each for each in found.own if not self._holds(each)]
+        forgotten = [each for each in found.own if not self._holds(each)]
         ahead = found.clock_s - now
         jumped = abs(ahead - self._ahead) > JUMP_S
         if now - self._looked_at > phases.LEASE_S or jumped:
@@ -290,7 +289,7 @@ class Sweep:
         files.tidy()
 
 
-def _guarded(end: Callable[[L], None], of: L) -> None:
+def _guarded(end: Callable[[T], None], of: T) -> None:
     """What cannot be ended at this look keeps nobody from the others and is tried again at a later one (J3)."""
     try:
         if _free(of.session):

@@ -274,7 +274,7 @@ async def test_the_stream_equals_the_reply_and_keeps_the_pace() -> None:
 
 
 @pytest.mark.rule("E6")
-async def test_a_cancelled_demonstration_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_demonstration_falls_silent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEERWEB_DEMO_SPEED", "0.01")
     begun = asyncio.Event()
 
@@ -284,9 +284,11 @@ async def test_a_cancelled_demonstration_falls_silent(monkeypatch: pytest.Monkey
 
     task = asyncio.create_task(watch())
     await begun.wait()
+    stopped = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert time.monotonic() - stopped < 0.5
 
 
 def test_a_long_word_of_a_person_is_quoted_in_part(workspace: Workspace) -> None:

@@ -87,8 +87,9 @@ const connection = new Connection({
     drawAround();
     setTimeout(drawAround, 1_100);
     if (status === "signed_out") void forget();
-    if (ENDED[status]) leaveDock();
-    if (ENDED[status]) fill(byId("trouble"), el("div", { class: "warn", role: "alert" }, el("span", {}, ENDED[status], " ", status === "signed_out" && el("a", { href: `/signin/?next=${encodeURIComponent(location.pathname)}` }, "Sign in again"))));
+    if (!ENDED[status]) return;
+    leaveDock();
+    fill(byId("trouble"), el("div", { class: "warn", role: "alert" }, el("span", {}, ENDED[status], " ", status === "signed_out" && el("a", { href: `/signin/?next=${encodeURIComponent(location.pathname)}` }, "Sign in again"))));
   },
 });
 
