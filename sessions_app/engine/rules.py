@@ -52,6 +52,11 @@ def covers(rule: RuleSpec, effect: Effect) -> bool:
     return False
 
 
+def effect_of(narrowest: RuleSpec) -> Effect:
+    """What a call changes, told by the narrowest rule that it offers."""
+    return Effect("path" if narrowest.kind == "path" else "command", narrowest.value)
+
+
 def _command_offers(command: str) -> tuple[RuleSpec, ...]:
     exact, prefix = command.strip(), _prefix(command)
     offered = [RuleSpec("command", exact)] if exact else []

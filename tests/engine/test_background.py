@@ -368,3 +368,29 @@ def test_what_ended_it_is_said_only_where_nobody_had_asked_for_its_end() -> None
         gone(memory, why="worker_lost")
     assert unasked.data("ProcessesEnded")[-1]["why"] == "worker_lost"
     assert "why" not in asked.data("ProcessesEnded")[-1]
+
+
+@pytest.mark.rule("E13", "G3")
+def test_what_a_delegate_left_running_outlives_its_parents_end_which_is_no_stop() -> None:
+    """What had settled before, and what settles as the delegate ends with its parent, alike."""
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate("d")
+    memory.resume()
+    memory.plan("a", "b")
+    memory.call("a")
+    memory.settle("a", processes=KEPT)
+    memory.call("b")
+    delegate, memory.at = memory.at, LOOP
+    assert memory.fail()["outcome"] == "waiting"
+    memory.at = delegate
+    settlement = c.Settlement("interrupted", processes=KEPT)
+    memory.end(settlements={"b": settlement})
+    memory.at = LOOP
+    memory.fail()
+    assert memory.types()[-1] == "SessionIdle" and not memory.events("KillRequested")
+    assert [(each.call, each.killer) for each in memory.loop.background] == [("a", None), ("b", None)]
+    memory.stop()
+    assert all(each.killer for each in memory.loop.background), "a stop ends it"
+    check(memory)

@@ -748,6 +748,7 @@ def test_a_failing_parent_takes_its_delegate_along_by_a_request_that_says_why() 
     assert memory.do(fail, WORKER).receipt == {"marked": False, "outcome": "waiting"}
     assert memory.data("InterruptRequested") == [{
         "request": "r", "scope": LOOP, "turns": [below], "queue": "run", "phases": {below: "model"}, "cause": "parent",
+        "keep_background": True,
     }]  # fmt: skip
     memory.at = child
     memory.end()

@@ -293,3 +293,69 @@ def test_an_urgent_steer_does_not_unsay_a_denial() -> None:
     assert [each["outcome"] for each in settled] == ["denied", "not_run"]
     assert settled[0]["output"] == "not this one"
     check(memory)
+
+
+def that_ask(*effects: c.Effect) -> tuple[Memory, list[str], list[str]]:
+    """Delegates beside each other that ask, each for its effect; their loops and their gates."""
+    memory = Memory()
+    memory.mode("ask")
+    memory.start()
+    memory.plan_delegates(*(f"1.{n}" for n in range(len(effects))))
+    loops = [memory.delegate(f"1.{n}") for n in range(len(effects))]
+    gates = []
+    for loop, effect in zip(loops, effects, strict=True):
+        memory.at = loop
+        memory.resume()
+        memory.plan("a")
+        gates.append(str(memory.call("a", effect)["gate"]))
+    return memory, loops, gates
+
+
+@pytest.mark.rule("H1", "H3")
+def test_a_rule_answers_the_other_questions_that_it_covers() -> None:
+    effects = [c.Effect("command", each) for each in ("git push a", " git push b", "git commit -m x", "git push c | sh")]
+    memory, loops, gates = that_ask(*effects, c.Effect("path", "git push"), c.Effect("other"))
+    before = len(memory.log)
+    memory.resolve(gates[0], "allow_rule", BEN, rule=c.RuleSpec("command_prefix", "git push"), message="go on")
+    answers = memory.log[before:]
+    assert [event.data["gate"] for event in answers] == gates[:2], "what it does not cover is asked on"
+    assert all((event.type, event.actor, event.data["decision"]) == ("GateResolved", BEN, "allow") for event in answers)
+    assert answers[1].data.keys() == {"gate", "call", "decision"} and len(memory.state.rules) == 1, "it is one rule"
+    outcomes = []
+    for memory.at, effect in zip(loops, effects, strict=False):
+        outcomes.append(memory.call("a", effect)["outcome"])
+    assert outcomes == ["started", "started", "asked", "asked"]
+    check(memory)
+
+
+@pytest.mark.rule("H3")
+def test_a_rule_for_a_folder_answers_for_what_is_in_it() -> None:
+    paths = ("src/a.py", "src/deep/../b.py", "src/deep/c.py", "src", "source/a.py")
+    memory, _, gates = that_ask(*(c.Effect("path", path) for path in paths))
+    before = len(memory.log)
+    memory.resolve(gates[0], "allow_rule", rule=c.RuleSpec("path", "src/"))
+    assert [event.data["gate"] for event in memory.log[before:]] == gates[:3]
+    check(memory)
+
+
+@pytest.mark.rule("H2", "H3")
+def test_a_rule_answers_nothing_of_a_turn_that_is_being_stopped() -> None:
+    memory, loops, gates = that_ask(PUSH, PUSH)
+    memory.stop(loop=loops[1])
+    before = len(memory.log)
+    memory.resolve(gates[0], "allow_rule")
+    assert [event.data["gate"] for event in memory.log[before:]] == gates[:1]
+    check(memory)
+
+
+@pytest.mark.rule("H1", "A3")
+def test_what_is_asked_is_asked_until_it_is_answered_though_a_rule_would_cover_it() -> None:
+    """What its question offers has been erased: the rule does not know that it covers that too."""
+    memory, loops, gates = that_ask(PUSH, PUSH)
+    memory.erase(memory.events("GateOpened")[1].seq)
+    memory.resolve(gates[0], "allow_rule")
+    memory.at = loops[1]
+    assert memory.call("a", PUSH) == {"marked": False, "outcome": "asked", "gate": gates[1]}
+    memory.resolve(gates[1])
+    assert memory.call("a", PUSH)["outcome"] == "started"
+    check(memory)

@@ -116,6 +116,7 @@ def end_below(course: Course, loop: Loop, request: str) -> bool:
             "queue": "run",
             "phases": {turn.id: phase_of(turn, course.context) for turn in fresh},
             "cause": "parent",
+            "keep_background": True,  # a turn's end is no stop: what was declared runs on, as its parent's (E13)
         }
         course.add(Draft("InterruptRequested", data))
     for child in course.state.below(loop):

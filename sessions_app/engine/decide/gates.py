@@ -5,6 +5,7 @@ has not started, a looser one the next step (I1). An answer, a stop, an urgent s
 session's lock: the first decides, and an answer that comes after is told so.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from sessions_app.engine import rules
@@ -24,7 +25,12 @@ class Judgement(NamedTuple):
 
 
 def judge(state: State, turn: Turn, call: Call, effect: Effect | None, context: Context) -> Judgement:
-    """What becomes of a call that is about to start. A reading call (no effect) always runs."""
+    """What becomes of a call that is about to start. A reading call (no effect) always runs.
+
+    A question once asked is answered or closed before its call runs, whatever else was allowed meanwhile (H1).
+    """
+    if call.answer == "open":
+        return Judgement("ask")
     if effect is None or call.answer == "allow":
         return Judgement("run")
     if turn.mode == "plan":
@@ -42,16 +48,17 @@ def _covers(rule: Rule, call: Call, effect: Effect, context: Context) -> bool:
     return isinstance(value, str) and rules.covers(RuleSpec(rule.kind, value), effect)  # an erased rule covers nothing
 
 
-def ask(loop: Loop, turn: Turn, call: Call, command: StartTool, effect: Effect) -> Decision:
+def ask(loop: Loop, turn: Turn, call: Call, command: StartTool) -> Decision:
     """Open the gate; asked again while it is open, it is the same gate (H1)."""
     if call.answer == "open":
         return Decision((), {"marked": False, "outcome": "asked", "gate": call.gate})
+    assert command.effect is not None, "what only reads asks nothing"
     data: dict[str, Any] = {
         "gate": command.gate,
         "call": call.call,
         "tool": call.tool,
         "question": "risk" if turn.mode == "auto" else "effect",
-        "offers": [{"kind": offer.kind, "value": offer.value} for offer in rules.offers(effect)],
+        "offers": [{"kind": offer.kind, "value": offer.value} for offer in rules.offers(command.effect)],
     }
     opened = Draft("GateOpened", data, loop.id, turn.id, turn.step)
     return Decision((opened,), {"marked": False, "outcome": "asked", "gate": command.gate})
@@ -77,7 +84,10 @@ def open_gates(turn: Turn) -> list[str]:
 
 
 def resolve(state: State, command: Resolve, context: Context) -> Decision:
-    """A person answers (H3). The first answer wins; after a stop, or when the question is gone, there is none (H2)."""
+    """A person answers (H3). The first answer wins; after a stop, or when the question is gone, there is none (H2).
+
+    A rule answers whatever else is being asked that it covers: nobody says the same twice.
+    """
     if context.actor.kind == "agent":
         raise Refused("not_allowed", "Only a person answers an approval, not an agent.")
     if command.message is not None:
@@ -87,27 +97,54 @@ def resolve(state: State, command: Resolve, context: Context) -> Decision:
         raise Refused("gate_closed", "It is being stopped: nothing is asked any more.", gate=command.gate)
     data: dict[str, Any] = {"gate": command.gate, "call": call.call}
     data["decision"] = "deny" if command.decision == "deny" else "allow"
+    also: list[Draft] = []
     if command.decision == "allow_rule":
         rule = _chosen(call, command, context)
+        also = _also_allowed(state, call, rule, context)
         data["rule"] = {"id": command.rule_id, "kind": rule.kind, "tool": call.tool, "value": rule.value}
     if command.message and command.message.strip():
         data["message"] = command.message
     receipt = {"gate": command.gate, "decision": command.decision}
-    return Decision((Draft("GateResolved", data, loop.id, turn.id, turn.step),), receipt)
+    return Decision((Draft("GateResolved", data, loop.id, turn.id, turn.step), *also), receipt)
+
+
+def _asking(state: State) -> Iterator[tuple[Loop, Turn, Call]]:
+    """All that is being asked."""
+    for loop in state.loops.values():
+        for call in loop.turn.calls or () if loop.turn is not None else ():
+            if call.answer == "open" and loop.turn is not None:
+                yield loop, loop.turn, call
 
 
 def _find_gate(state: State, gate: str) -> tuple[Loop, Turn, Call]:
-    for loop in state.loops.values():
-        for call in loop.turn.calls or () if loop.turn is not None else ():
-            if call.gate == gate and call.answer == "open" and loop.turn is not None:
-                return loop, loop.turn, call
-    raise Refused("gate_not_found", "There is no such approval.", gate=gate)
+    found = next((each for each in _asking(state) if each[2].gate == gate), None)
+    if found is None:
+        raise Refused("gate_not_found", "There is no such approval.", gate=gate)
+    return found
+
+
+def _also_allowed(state: State, answered: Call, rule: RuleSpec, context: Context) -> list[Draft]:
+    """The other questions that a new rule answers. The narrowest rule that a question offers is its call itself."""
+    allowed = []
+    for loop, turn, call in _asking(state):
+        if call.gate == answered.gate or call.tool != answered.tool or turn.mark is not None:
+            continue
+        narrowest = next(iter(_offered(call, context)), None)
+        if narrowest is not None and rules.covers(rule, rules.effect_of(narrowest)):
+            data = {"gate": call.gate, "call": call.call, "decision": "allow"}
+            allowed.append(Draft("GateResolved", data, loop.id, turn.id, turn.step))
+    return allowed
+
+
+def _offered(call: Call, context: Context) -> list[RuleSpec]:
+    """The rules that an open question offers, the narrowest first, less those that have been erased."""
+    offers = context.payload(call.seq or 0)["offers"]
+    return [RuleSpec(offer["kind"], offer["value"]) for offer in offers if isinstance(offer["value"], str)]
 
 
 def _chosen(call: Call, command: Resolve, context: Context) -> RuleSpec:
     """The rule that was chosen among those offered with the question, the narrowest where none was named."""
-    opened = context.payload(call.seq or 0)
-    offered = [RuleSpec(offer["kind"], offer["value"]) for offer in opened["offers"] if isinstance(offer["value"], str)]
+    offered = _offered(call, context)
     chosen = command.rule if command.rule is not None else (offered[0] if offered else None)
     if chosen is None or chosen not in offered:
         choices = [{"kind": offer.kind, "value": offer.value} for offer in offered]

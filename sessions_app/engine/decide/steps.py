@@ -220,8 +220,8 @@ def start_tool(state: State, command: StartTool, context: Context) -> Decision:
     verdict, rule = judge(state, turn, call, command.effect, context)
     if verdict == "forbidden":
         return _settle(state, loop, turn, call, Settlement("not_run", FORBIDDEN))
-    if verdict == "ask" and command.effect is not None:
-        return ask(loop, turn, call, command, command.effect)
+    if verdict == "ask":
+        return ask(loop, turn, call, command)
     if command.child is not None:
         return delegates.start(state, loop, turn, call, command, command.child)
     data = {"call": call.call, "tool": call.tool, "arguments": command.arguments}
