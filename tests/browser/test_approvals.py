@@ -147,6 +147,31 @@ def test_a_rule_lets_such_calls_run_is_listed_and_can_be_taken_back(screens: Ope
     assert world.start_tool("c3", PUSH)["outcome"] == "asked"
 
 
+@pytest.mark.rule("H1", "H3")
+def test_a_rule_answers_the_other_agents_that_ask_the_same_and_nothing_else(screens: Open) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("publish it")
+    children = world.delegate("push it", "push it there", "tidy up")
+    effects = [Effect("command", each) for each in ("git push origin", "git push there", "rm -r build")]
+    for child, effect in zip(children, effects, strict=True):
+        control.set_mode(world.owner, world.session, new_id(), mode="ask", loop=child.loop)
+        assert child.claim()
+        child.begin()
+        child.plan("c", command=effect.value)
+        assert child.start_tool("c", effect, effect.value)["outcome"] == "asked"
+    desk, phone = opened.session("ana", world), opened.session("ana", world, "phone")
+    expect(card(phone)).to_have_count(3)
+    every = "Always in this session: every command that begins with git push"
+    card(desk).filter(has_text="git push there").get_by_role("button", name=every).click()
+    for page in (desk, phone):
+        expect(card(page)).to_have_count(1)
+        expect(card(page)).to_contain_text("rm -r build")
+        expect(page.locator("#rules [data-rule]")).to_have_count(1)
+    assert decisions(world) == ["allow", "allow"]
+    outcomes = [child.start_tool("c", effect)["outcome"] for child, effect in zip(children, effects, strict=True)]
+    assert outcomes == ["started", "started", "asked"]
+
+
 @pytest.mark.rule("H3", "C4")
 def test_a_denial_carries_its_note_and_every_screen_says_who_said_what(screens: Open) -> None:
     opened, (world, _) = screens(), asking()

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, Route, WebSocketRoute, expect
 
 from sessions_app.log import db
 from tests.browser.screens import Screens, Stream, kept_seqs, live, observe
+from tests.browser.test_background_list import serving
 from tests.support.waiting import stays_true, wait_until
 from tests.support.world import World
 
@@ -161,6 +162,49 @@ def test_hammering_the_button_is_one_stop_and_everybody_sees_it_at_once(screens:
     assert len(world.events("InterruptRequested")) == 1
     assert len(world.events("TurnInterrupted")) == 1
     assert one.locator("[role=alert]").count() == 0
+
+
+@pytest.mark.rule("E12", "E13")
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_stop_whose_event_comes_before_its_receipt_says_what_the_receipt_says(screens: Open, lost: bool) -> None:
+    """`lost`: the connection goes between the two; that it was carried out is known, so it is not called NOT sent."""
+    opened, world = screens(), World.create("ana")
+    serving(world)
+    page = opened.open("ana", "/")
+    seen: list[str] = []
+    early: list[str | bytes] = []
+
+    def event_first(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(text: str | bytes) -> None:
+            frame = json.loads(text)
+            if frame["t"] == "ack" and not seen:
+                early.append(text)
+                return
+            if frame["t"] == "ack" and lost:
+                return
+            socket.send(text)
+            if frame.get("type") != "KillRequested" or seen:
+                return
+            seen.append(frame["cause"])
+            if lost:
+                socket.close(code=1011)
+            for ack in [] if lost else early:
+                socket.send(ack)
+
+        server.on_message(pass_on)
+
+    page.route_web_socket("**/ws/sessions/**", event_first)
+    page.route("**/interrupt", lambda route: None)
+    page.goto(f"/s/{world.session}")
+    live(page)
+    stop_button(page)
+    expect(page.locator("#background small")).to_have_text("being ended by ana")
+    live(page)
+    expect(page.locator(".halt small").first).to_have_text("1 process")
+    words = "No agent was running. 1 process is being ended in the background."
+    expect(page.locator("#stop-says")).to_have_text("" if lost else words)
 
 
 @pytest.mark.scenario("D01")

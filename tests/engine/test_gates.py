@@ -313,7 +313,9 @@ def that_ask(*effects: c.Effect) -> tuple[Memory, list[str], list[str]]:
 
 @pytest.mark.rule("H1", "H3")
 def test_a_rule_answers_the_other_questions_that_it_covers() -> None:
-    effects = [c.Effect("command", each) for each in ("git push a", " git push b", "git commit -m x", "git push c | sh")]
+    effects = [
+        c.Effect("command", each) for each in ("git push a", " git push b", "git commit -m x", "git push c | sh")
+    ]
     memory, loops, gates = that_ask(*effects, c.Effect("path", "git push"), c.Effect("other"))
     before = len(memory.log)
     memory.resolve(gates[0], "allow_rule", BEN, rule=c.RuleSpec("command_prefix", "git push"), message="go on")

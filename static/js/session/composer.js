@@ -351,7 +351,7 @@ export class Composer {
     if (way === "queue") this.receipt = this.landsBelow ? `Received. ${REPLACES}` : "Received. It runs after this turn";
     else if (receipt.lands) this.receipt = `Received. ${landsWords(receipt.lands, way)}`;
     else if (receipt.input || !this.#steerable()) return;
-    else this.receipt = `Received. ${landsWords(this.#landsNow(), way)}`; // the event came before the receipt
+    else this.receipt = `Received. ${landsWords(this.#landsNow(), way)}`; // the receipt went with its connection
     this.draw();
     clearTimeout(this.receiptTimer);
     this.receiptTimer = window.setTimeout(() => {

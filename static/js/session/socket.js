@@ -5,7 +5,7 @@
  * connections as that takes. A stop never waits there: see `sendOnce`.
  *
  * @typedef {"connecting" | "updating" | "live" | "reconnecting" | "offline" | "signed_out" | "not_allowed" | "gone"} Status
- * @typedef {{ resolve: (result: any) => void, reject: (error: Refused) => void, frame: Record<string, any>, resend: boolean, sent: boolean }} Waiting
+ * @typedef {{ resolve: (result: any) => void, reject: (error: Refused) => void, frame: Record<string, any>, resend: boolean, done: boolean }} Waiting `done`: an event has said so, and the receipt is yet to come
  */
 import { serverNow } from "../clock.js";
 import { Refused, call } from "../rest.js";
@@ -93,12 +93,10 @@ export class Connection {
     this.waiting.delete(id);
   }
 
-  /** An event said that this command was carried out: its acknowledgement was lost on the way (D17). @param {string | null} id */
-  seen(id) {
+  /** An event said that this command was carried out. Its receipt comes right behind it, or goes with the connection (D17). @param {string | null} id */
+  #seen(id) {
     const waiting = id ? this.waiting.get(id) : undefined;
-    if (!waiting) return;
-    this.waiting.delete(/** @type {string} */ (id));
-    waiting.resolve({});
+    if (waiting) waiting.done = true;
   }
 
   /** Throw this connection away and make a new one at once. */
@@ -111,7 +109,7 @@ export class Connection {
   /** @param {Record<string, any>} frame @param {boolean} resend @returns {Promise<any>} */
   #command(frame, resend) {
     return new Promise((resolve, reject) => {
-      const waiting = { resolve, reject, frame, resend, sent: false };
+      const waiting = { resolve, reject, frame, resend, done: false };
       this.waiting.set(frame.id, waiting);
       if (this.open) this.#put(waiting);
     });
@@ -120,7 +118,6 @@ export class Connection {
   /** @param {Waiting} waiting */
   #put(waiting) {
     this.socket?.send(JSON.stringify(waiting.frame));
-    waiting.sent = true;
   }
 
   #open() {
@@ -161,7 +158,7 @@ export class Connection {
     }
     this.onFrame(event);
     this.cursor = event.seq;
-    this.seen(event.cause);
+    this.#seen(event.cause);
   }
 
   #hello() {
@@ -225,9 +222,10 @@ export class Connection {
       socket.close();
     }
     for (const [id, waiting] of this.waiting) {
-      if (waiting.resend) continue;
+      if (waiting.resend && !waiting.done) continue;
       this.waiting.delete(id);
-      waiting.reject(new Refused("unreachable", "The connection was lost."));
+      if (waiting.done) waiting.resolve({});
+      else waiting.reject(new Refused("unreachable", "The connection was lost."));
     }
     this.#set(status);
     this.#schedule(retryMs);
