@@ -135,6 +135,34 @@ def test_a_draft_survives_a_reload_and_leaves_only_once_received(screens: Open) 
     expect(page.locator("#say textarea")).to_have_value("")
 
 
+@pytest.mark.parametrize("given_up", [False, True])
+def test_a_press_that_cannot_be_sent_yet_says_so_and_can_be_given_up(screens: Open, given_up: bool) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("go")
+    world.submit("and then this")
+    world.stop(queue="hold")
+    world.end()
+    context = opened.context("ana", "phone")
+    page = opened.look(context, f"/s/{world.session}")
+    live(page)
+    context.set_offline(True)
+    expect(page.locator("#connection")).to_have_text("Offline")
+    page.locator("#waiting").get_by_role("button", name=re.compile("^Send next")).click()
+    expect(page.locator("#trouble")).to_contain_text("Not received yet. It is sent again as soon as the connection is")
+    if given_up:
+        page.get_by_role("button", name="Give it up").click()
+        expect(page.locator("#trouble")).to_be_empty()
+    context.set_offline(False)
+    live(page)
+    if given_up:
+        world.submit("a later one")
+        expect(page.locator("#waiting .chip")).to_have_count(2)
+        assert not world.events("InputReleased")
+    else:
+        wait_until(lambda: world.events("InputReleased"), "the press")
+        expect(page.locator("#trouble")).to_be_empty()
+
+
 @pytest.mark.parametrize("received", [False, True])
 def test_what_was_on_its_way_when_its_page_was_left_is_not_lost_and_not_sent_twice(
     screens: Open, received: bool

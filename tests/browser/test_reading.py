@@ -268,3 +268,23 @@ def test_each_control_of_a_waiting_message_says_which_message_it_is_about(screen
     page.get_by_role("button", name="Take back: then the changelog").click()
     expect(page.locator("#waiting .chip")).to_have_count(1)
     wait_until(lambda: world.events("InputCancelled"), "the message being taken back")
+
+
+def test_what_grows_after_it_was_drawn_is_followed_by_whoever_is_at_the_end_and_by_nobody_else(screens: Open) -> None:
+    """As a picture does that comes late, or a turn that comes into sight."""
+    opened, world = screens(), World.create("ana")
+    world.start("go")
+    world.answer("\n\n".join(["A line."] * 80))
+    page = opened.session("ana", world, "phone")
+    left = "() => { const e = document.getElementById('line'); return e.scrollHeight - e.scrollTop - e.clientHeight }"
+    grow = """(px) => new Promise((drawn) => {
+      document.querySelector('#timeline > .turn').style.setProperty('padding-bottom', `${px}px`);
+      requestAnimationFrame(() => requestAnimationFrame(drawn));
+    })"""
+    wait_until(lambda: page.evaluate(left) < 2, "the end")
+    page.evaluate(grow, 900)
+    assert page.evaluate(left) < 2
+    page.locator("#line").evaluate("(line) => line.scrollTo(0, 100)")
+    expect(page.locator("#newer")).to_have_text("To the newest")
+    page.evaluate(grow, 1800)
+    assert page.locator("#line").evaluate("(line) => line.scrollTop") == 100

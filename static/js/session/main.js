@@ -63,6 +63,7 @@ const REPAIR_MS = 5_000;
 const ESCAPES_MS = 1_500;
 const TEXT_PART = 262_144;
 const KEEP_MS = 60_000;
+const SLOW_MS = 600;
 /** What covers less of the page is no keyboard. */
 const KEYBOARD_PX = 80;
 
@@ -308,7 +309,17 @@ function sendNext() {
 function command(verb, body) {
   const id = commandId();
   ours.add(id);
-  void attempt(() => connection.send({ t: verb, id, ...body }), body.text);
+  const unsent = el("div", { class: "warn calm", role: "status", "data-keeps": true }, el("span", {}, "Not received yet. It is sent again as soon as the connection is back."), button("Give it up", () => {
+    connection.forget(id);
+    unsent.remove();
+    if (body.text) composer?.putIn(body.text);
+  }));
+  const slow = setTimeout(() => byId("trouble").append(unsent), SLOW_MS);
+  const over = () => {
+    clearTimeout(slow);
+    unsent.remove();
+  };
+  void attempt(() => connection.send({ t: verb, id, ...body }).finally(over), body.text);
 }
 
 /** @param {() => Promise<any>} act @param {string} [text] what one has written for it: a refusal does not lose it @returns {Promise<any>} whether it was done */

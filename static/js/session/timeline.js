@@ -49,7 +49,8 @@ export class Timeline {
     this.speaks = false;
     place.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     document.addEventListener("visibilitychange", () => document.hidden && this.scheduled && this.#soon());
-    new ResizeObserver(() => this.atEnd && this.toEnd()).observe(place);
+    const fitted = new ResizeObserver(() => this.atEnd && this.toEnd());
+    for (const element of [place, column]) fitted.observe(element); // also what grows after it was drawn: pictures, what comes into sight
     pill.addEventListener("click", () => onEnd());
     column.addEventListener("click", (event) => this.#unfolded(event));
     this.covered = 0;
@@ -205,8 +206,14 @@ export class Timeline {
 
   toEnd() {
     this.shown = null;
-    this.place.scrollTop = this.place.scrollHeight;
+    this.#fitEnd();
     this.#scrolled();
+  }
+
+  /** No reader has scrolled up where less was drawn than before, though the event that tells comes once there is more again. */
+  #fitEnd() {
+    this.place.scrollTop = this.place.scrollHeight;
+    this.lastTop = this.place.scrollTop;
   }
 
   /** @param {string} key of a block @returns {boolean} whether it is there */
@@ -294,7 +301,7 @@ export class Timeline {
     const anchor = this.atEnd || this.shown || this.wanted ? null : this.#anchor(); // what is wanted takes the place of what is in sight
     const before = anchor?.getBoundingClientRect().top || 0;
     change();
-    if (this.atEnd) this.place.scrollTop = this.place.scrollHeight;
+    if (this.atEnd) this.#fitEnd();
     else if (this.shown) this.#toShown();
     else if (anchor?.isConnected) this.place.scrollTop += anchor.getBoundingClientRect().top - before;
   }
