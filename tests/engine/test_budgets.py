@@ -225,6 +225,24 @@ def test_the_steps_of_delegates_count_for_their_parents() -> None:
     assert memory.data("TurnInterrupted")[0]["which"] == "steps"
 
 
+@pytest.mark.rule("B7")
+def test_the_steps_of_a_delegates_delegates_count_too() -> None:
+    memory = Memory()
+    memory.start()
+    for _ in range(2):
+        memory.plan_delegates("d")
+        memory.at = memory.delegate("d")
+        memory.resume()
+    step(memory)
+    memory.answer("found")
+    memory.at = memory.loop.parent or ""
+    memory.begin()
+    step(memory)
+    memory.answer("found, too")
+    memory.at = LOOP
+    assert memory.turn.steps_below == 5, "of each delegate its step and its answer, and one step that delegated"
+
+
 @pytest.mark.rule("B7", "G3")
 def test_a_delegate_may_work_no_longer_than_those_above_it() -> None:
     memory = limited(wall_s=60)
@@ -298,6 +316,29 @@ def test_a_model_call_without_a_reply_is_paid_for_all_the_same(how: str) -> None
         terminal = memory.data("TurnInterrupted")[0]
     assert terminal["cost"] == memory.state.spent.cost == memory.state.spent.day_cost == 1.5
     check(memory)
+
+
+@pytest.mark.rule("B7")
+def test_the_first_model_call_of_a_turn_is_paid_for_though_it_has_no_reply() -> None:
+    memory = Memory()
+    memory.start()
+    memory.stop()
+    memory.end(usage={"output_tokens": 5}, cost=0.5)
+    assert memory.data("TurnInterrupted")[0]["cost"] == memory.state.spent.cost == memory.state.spent.day_cost == 0.5
+
+
+@pytest.mark.rule("B7")
+def test_what_a_delegate_of_known_price_cost_leaves_the_total_known() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d", cost=0.25)
+    memory.at = memory.delegate("d")
+    memory.resume()
+    memory.answer("found", cost=0.5)
+    memory.at = LOOP
+    memory.begin()
+    memory.answer("done", cost=0.25)
+    assert memory.data("TurnDone")[-1]["cost"] == 1.0
 
 
 @pytest.mark.rule("B7")

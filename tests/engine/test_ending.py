@@ -380,6 +380,7 @@ def test_closing_a_running_session_stops_it_first() -> None:
     [terminal] = memory.events("TurnInterrupted")
     assert (terminal.data["cause"], terminal.actor) == ("closing", BEN)
     assert [event.actor for event in memory.events("InputCancelled", "SteerWithdrawn")] == [BEN, BEN]
+    assert memory.state.requests == {}
     check(memory)
 
 
@@ -471,4 +472,31 @@ def test_what_a_worker_knows_of_its_call_is_told_also_when_the_turn_fails_by_ano
     (terminal,) = memory.data("TurnFailed")
     assert terminal["processes"]["surviving"] == SURVIVOR["surviving"] and terminal["note"] == "held_processes"
     assert memory.inbox == [f"-{waiting}"]
+    check(memory)
+
+
+@pytest.mark.rule("J4", "E8")
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_shutdown_says_how_long_it_had_waited_unless_somebody_had_asked_for_the_end(stopped: bool) -> None:
+    memory = Memory()
+    memory.start()
+    if stopped:
+        memory.stop()
+    memory.end(cause="worker_shutdown", grace_ms=20_000)
+    assert memory.data("TurnInterrupted")[0].get("grace_ms") == (None if stopped else 20_000)
+
+
+@pytest.mark.rule("A5", "G3")
+def test_what_waits_for_a_delegate_that_is_stopped_goes_back_as_the_act_of_whoever_stopped_it() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan_delegates("d")
+    memory.at = memory.delegate("d")
+    turn = memory.resume()
+    memory.steer("a word on the way")
+    memory.stop(BEN, loop=memory.at, queue="run")
+    memory.end()
+    (back,) = memory.events("SteerWithdrawn")
+    assert (back.data["reason"], back.turn, back.actor) == ("loop_closed", turn, BEN)
+    assert back.cause == memory.events("InterruptRequested")[0].cause
     check(memory)

@@ -322,6 +322,8 @@ def test_a_rule_answers_the_other_questions_that_it_covers() -> None:
     answers = memory.log[before:]
     assert [event.data["gate"] for event in answers] == gates[:2], "what it does not cover is asked on"
     assert all((event.type, event.actor, event.data["decision"]) == ("GateResolved", BEN, "allow") for event in answers)
+    asked = next(event for event in memory.events("GateOpened") if event.data["gate"] == gates[1])
+    assert (answers[1].loop, answers[1].turn, answers[1].step) == (asked.loop, asked.turn, asked.step)
     assert answers[1].data.keys() == {"gate", "call", "decision"} and len(memory.state.rules) == 1, "it is one rule"
     outcomes = []
     for memory.at, effect in zip(loops, effects, strict=False):

@@ -30,9 +30,9 @@ class Course:
         """The context in which the texts and files of the events decided so far can be read as well."""
         return replace(self._before, payload=self._payload, returned=self._returned, files=self._files)
 
-    def decision(self, receipt: dict[str, Any], audit: str | None = None) -> Decision:
+    def decision(self, receipt: dict[str, Any]) -> Decision:
         """All of it, with the receipt."""
-        return Decision(tuple(self.drafts), receipt, audit)
+        return Decision(tuple(self.drafts), receipt)
 
     def _numbered(self, draft: Draft) -> Event:
         context = self._before

@@ -79,7 +79,7 @@ def closing_idle(rule: Callable[[State, Any, Context], Decision]) -> Callable[[S
         for loop in course.state.below(course.state.primary()):
             if loop.status == "idle" and loop.next_input() is None:
                 close_delegate(course, loop.id, _last_answer(loop, context))
-        return course.decision(decision.receipt, decision.audit)
+        return course.decision(decision.receipt)
 
     return decide
 

@@ -22,7 +22,7 @@ from sessions_app.engine.decide.context import Context, Decision, held_turn
 from sessions_app.engine.decide.course import Course
 from sessions_app.engine.decide.ending import end_below, finish, holding, interrupted, settle_rest
 from sessions_app.engine.decide.fates import fates
-from sessions_app.engine.decide.gates import ask, closed, judge
+from sessions_app.engine.decide.gates import ask, judge
 from sessions_app.engine.decide.inputs import folded
 from sessions_app.engine.decide.settling import FORBIDDEN, NOT_RUN_URGENT, not_run, settle, settled, step_done
 from sessions_app.engine.decide.steering import delivered
@@ -240,9 +240,9 @@ def _is_next(turn: Turn, call: Call, command: StartTool) -> bool:
 def _skip_rest(state: State, loop: Loop, turn: Turn, context: Context) -> Decision:
     """No call of the step starts any more; with the delegates that run already the step is over when they are.
 
-    What a person has denied stays denied.
+    What a person has denied stays denied; what was being asked was withdrawn as the steer came.
     """
-    events = closed(loop, turn, "steer")
+    events: list[Draft] = []
     for call in turn.calls or ():
         if call.status == "planned":
             events += settled(state, loop, turn, call, not_run(call, context) or Settlement("not_run", NOT_RUN_URGENT))
