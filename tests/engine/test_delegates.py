@@ -69,7 +69,8 @@ def test_a_childs_answer_is_its_parents_result_in_one_transaction() -> None:
 def test_a_childs_loop_takes_nothing_any_more_once_it_has_closed() -> None:
     memory, (_, child) = family()
     memory.answer("done")
-    assert memory.refused(c.Submit("x", "more", child)).code == "loop_closed"
+    over = memory.refused(c.Submit("x", "more", child))
+    assert (over.code, over.data) == ("loop_closed", {"loop": child})
     assert memory.refused(c.SendSteer("x", "more", loop=child)).code == "loop_closed"
 
 

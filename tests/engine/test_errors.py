@@ -2,7 +2,9 @@
 
 import pytest
 
+from sessions_app.engine import commands as c
 from sessions_app.engine.errors import STATUS, Refused
+from tests.engine.harness import WORKER, Memory
 
 CONTRACT = {
     400: "invalid blank",
@@ -33,3 +35,31 @@ def test_an_error_says_what_a_program_and_what_a_person_needs() -> None:
     assert str(error) == "rate_limited: Too fast.", "as a log shows it"
     with pytest.raises(KeyError):
         Refused("made_up", "There is no such code.")
+
+
+@pytest.mark.rule("M")
+def test_a_refusal_names_what_it_is_about() -> None:
+    memory = Memory()
+    memory.start()
+    memory.plan("a", "b")
+    turn = memory.turn
+    first, second = (c.StartTool(turn.id, turn.epoch, 1, call, {}) for call in ("a", "b"))
+    assert memory.refused(second, WORKER).data == {"call": "b"}, "an earlier one has not settled"
+    memory.call("a")
+    assert memory.refused(first, WORKER).data == {"call": "a"}, "it has started already"
+    assert memory.refused(c.StartTool(turn.id, turn.epoch, 1, "z", {}), WORKER).data == {"call": "z"}
+    assert memory.refused(c.FinishModel(turn.id, turn.epoch, 1, "again"), WORKER).data == {"step": 1}
+    assert memory.refused(c.BeginStep(turn.id, 7), WORKER).data == {"turn": turn.id, "epoch": 7}
+    assert memory.refused(c.Submit("i", "x", "nobody")).data == {"loop": "nobody"}
+    many = [memory.upload() for _ in range(11)]
+    assert memory.refused(c.Submit("i", "look", files=many)).data == {"field": "files", "limit": 10}
+
+
+@pytest.mark.rule("K1", "M")
+def test_a_session_that_is_closing_is_not_called_closed() -> None:
+    memory = Memory()
+    memory.start()
+    memory.close()
+    assert memory.refused(c.Submit("i", "x")).detail == "The session is closing."
+    memory.end()
+    assert memory.refused(c.Submit("i", "x")).detail == "The session is closed."

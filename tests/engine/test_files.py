@@ -48,6 +48,9 @@ def test_files_without_a_word_are_called_by_their_names() -> None:
     assert memory.data("SteerQueued")[0]["text"] == "10 files"
     memory.do(c.SendSteer("s", "", files=[memory.upload("\U0001f4c4" * 255)]), ANA)
     assert memory.data("SteerQueued")[1]["text"] == "1 file"
+    for length, text in ((1, "x"), (1000, "x" * 1000), (1001, "1 file")):
+        memory.do(c.SendSteer(f"s{length}", "", files=[memory.upload("x" * length)]), ANA)
+        assert memory.data("SteerQueued")[-1]["text"] == text
     assert memory.refused(c.Submit("i", " ")).code == "blank"
 
 

@@ -396,3 +396,16 @@ def test_of_many_that_failed_the_newest_may_be_tried_again() -> None:
 )
 def test_a_title_is_the_first_line_of_a_message_cut_at_its_last_word(text: str, title: str) -> None:
     assert title_from(text) == title
+
+
+@pytest.mark.rule("B1", "E12")
+def test_a_message_says_how_many_paused_ones_before_it_do_not_hold_it_up() -> None:
+    memory = Memory()
+    memory.start()
+    memory.submit("one")
+    memory.submit("two")
+    memory.stop(queue="hold")
+    memory.end()
+    assert memory.do(c.Submit("i", "three"), ANA).receipt["paused"] == 2
+    memory.do(c.Release(), ANA)
+    assert "paused" not in memory.do(c.Submit("j", "four"), ANA).receipt
