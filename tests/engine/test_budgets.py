@@ -62,6 +62,17 @@ def test_below_its_budgets_a_turn_goes_on_and_is_told_how_long_it_may() -> None:
     check(memory)
 
 
+@pytest.mark.rule("B7")
+@pytest.mark.parametrize(
+    "usage", [{"input_tokens": 100}, {"output_tokens": 100}, {"input_tokens": 40, "output_tokens": 60}]
+)
+def test_tokens_are_those_read_and_those_written(usage: dict[str, int]) -> None:
+    memory = limited(tokens=1000)
+    assert shares(memory.state, memory.loop, memory.now_ms)["tokens"] == 0
+    memory.answer("", calls=(c.PlannedCall("a", "shell", {}),), usage=usage)
+    assert shares(memory.state, memory.loop, memory.now_ms)["tokens"] == 0.1
+
+
 def test_waits_at_gates_are_no_work() -> None:
     memory = limited(wall_s=60)
     memory.mode("ask")
