@@ -91,6 +91,20 @@ def place(page: Page, words: str) -> float:
     return float(page.get_by_text(words, exact=True).evaluate(PLACE))
 
 
+@pytest.mark.parametrize("size", ["desk", "phone"])
+def test_a_page_that_begins_below_a_receipt_hides_nothing_that_has_room(screens: Open, size: str) -> None:
+    opened, world = screens(), World.create("ana")
+    world.start("run it")
+    world.submit("then the changelog")
+    world.stop(queue="hold")
+    world.end()
+    page = opened.session("ana", world, size)
+    expect(page.locator(".receipt")).to_be_visible()
+    receipt = page.locator("#notice").bounding_box()
+    assert receipt is not None
+    assert place(page, "run it") >= receipt["y"] + receipt["height"]
+
+
 @pytest.mark.parametrize(("size", "turns"), [("desk", 1), ("desk", 12), ("phone", 12)])
 def test_the_receipt_moves_nothing_one_reads_and_stays_put_away(screens: Open, size: str, turns: int) -> None:
     opened, world = screens(), World.create("ana")

@@ -488,6 +488,7 @@ connection.start();
 await ownTask();
 byId("app").classList.remove("served");
 for (const element of document.querySelectorAll("[data-served]")) element.remove();
+timeline.cover(byId("notice").offsetHeight, false);
 timeline.draw();
 new ResizeObserver(() => timeline.cover(byId("notice").offsetHeight)).observe(byId("notice"));
 new ResizeObserver(() => timeline.pin(byId("asks").offsetHeight)).observe(byId("asks"));

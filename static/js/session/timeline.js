@@ -59,12 +59,14 @@ export class Timeline {
 
   /**
    * Something stands over the top of the timeline: there is room to scroll from under it, and what one reads stays where
-   * it is on the screen, at the end as elsewhere.
-   * @param {number} px its height; 0: nothing
+   * it is on the screen, at the end as elsewhere. Where it stood there as the page began, nobody had read anything yet:
+   * what has room below it begins there.
+   * @param {number} px its height; 0: nothing @param {boolean} [read] false: the page begins
    */
-  cover(px) {
+  cover(px, read = true) {
     const more = px - this.covered;
     if (!more) return;
+    if (!this.covered) this.column.toggleAttribute("data-read", read);
     const { scrollTop } = this.place; // before the browser fits it to the new height
     this.covered = px;
     this.#keepRoom("--covered", px);
