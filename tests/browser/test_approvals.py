@@ -161,8 +161,9 @@ def test_a_rule_answers_the_other_agents_that_ask_the_same_and_nothing_else(scre
         assert child.start_tool("c", effect, effect.value)["outcome"] == "asked"
     desk, phone = opened.session("ana", world), opened.session("ana", world, "phone")
     expect(card(phone)).to_have_count(3)
-    every = "Always in this session: every command that begins with git push"
-    card(desk).filter(has_text="git push there").get_by_role("button", name=every).click()
+    gate = world.events("GateOpened")[1].data["gate"]
+    rule = {"kind": "command_prefix", "value": "git push"}
+    control.resolve(world.owner, world.session, new_id(), gate, decision="allow_rule", rule=rule)
     for page in (desk, phone):
         expect(card(page)).to_have_count(1)
         expect(card(page)).to_contain_text("rm -r build")

@@ -178,6 +178,7 @@ def test_a_session_is_pinned_and_archived_from_its_own_page(screens: Open, size:
     page.reload()
     live(page)
     press("Put back into the list")
+    expect(page.locator("#trouble")).to_contain_text("It is back in your list.")
     press("Unpin")
     expect(page.locator("#trouble")).to_contain_text("It is no longer pinned in your list.")
     expect(listed.locator("#sessions li")).to_have_count(1)
